@@ -1,0 +1,172 @@
+"""The contract of a method: a frozen dataclass of hyper-parameters with a few pure functions.
+
+Each function is written for ONE client; the engine maps it over all of them and owns every loop, mask, optimiser state, random
+table and file. Each has a default, and the defaults together are FedAvg. A function returns only what changed.
+
+Rules that make a method vectorise: no Python branch on tensor values, static shapes, guarded denominators (both sides of a
+`torch.where` must be finite, and so must their gradients), randomness from the phase's drawn tables, row masks in every mean,
+one-hot as `y[:, None] == arange(C)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pflrepro.algorithms.phases import Clock, Part, Phase, Prologue
+from pflrepro.algorithms.task import Context, Setup
+from pflrepro.trees import Tree
+
+
+def mean(values: Tensor, batch: Tree) -> Tensor:
+    """The mean of `values` [B, ...] over the true rows of the batch: sum_b mask_b v_b / max(sum_b mask_b, 1)."""
+    mask = batch.mask.view(-1, *[1] * (values.ndim - 1))
+    return (values * mask).sum(0) / batch.mask.sum().clamp(min=1)
+
+
+def cross_entropy(logits: Tensor, batch: Tree) -> Tensor:
+    """Softmax cross-entropy of `logits` [B, C] against `batch.y`, mean over the true rows."""
+    return mean(F.cross_entropy(logits, batch.y, reduction="none"), batch)
+
+
+def one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+    """[B] labels as [B, C] zeros and ones; works under `vmap(grad)`, where `F.one_hot` does not."""
+    return (labels[:, None] == torch.arange(classes, device=labels.device)).to(dtype)
+
+
+@dataclass(frozen=True)
+class Method:
+    """FedAvg, unchanged: w^{t+1} = sum_i p_i w_i, with p_i = n_i / (sum of n_j over the cohort).
+
+    Class attributes:
+        trees: the entries of `local` that the run's optimiser steps (each gets momentum of its own).
+        roles: whose batch-norm statistics a client keeps apart; the last is the one that is tested.
+        holdout: share of each client's training part that is kept as validation data.
+        revision: raised when the numbers of this method change.
+        server_store: True where `common` holds a model of every client (it is then never copied a row).
+    """
+
+    trees: ClassVar[tuple[str, ...]] = ("params",)
+    roles: ClassVar[tuple[str, ...]] = ("shared",)
+    holdout: ClassVar[float] = 0.0
+    revision: ClassVar[int] = 1
+    server_store: ClassVar[bool] = False
+
+    # ---- once, on the host -------------------------------------------------------------------------------------------------
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        """The groups of parameters and who holds them; `setup.parts` has `base` and `head`, both shared."""
+        return dict(setup.parts)
+
+    def init_server(self, setup: Setup) -> Tree:
+        """The server's state before round 0; default: all groups of the layout that are not personal or received."""
+        held = {name: part.params for name, part in setup.parts.items() if part.kind not in ("personal", "received")}
+        return Tree(params=Tree(held))
+
+    def init_client(self, setup: Setup, info: Tree) -> Tree:
+        """One client's persistent state before round 0; default: its personal groups."""
+        return Tree(params=Tree({name: part.params for name, part in setup.parts.items() if part.kind == "personal"}))
+
+    def prologue(self) -> Prologue | None:
+        """A method that runs first on the same server state, or None."""
+        return None
+
+    # ---- each round, on the host -------------------------------------------------------------------------------------------
+    def phases(self, clock: Clock) -> list[Phase]:
+        """The phases of round `clock.t`, in order; default: one pass of local training."""
+        return [Phase()]
+
+    def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
+        """What the clients of `cohort` receive: `common` (one copy for all) and `own` (a row a client)."""
+        return Tree(params=server.params), Tree()
+
+    def serve(self, server: Tree, uploads: Tree, batch: Tree, cohort: Tree, ctx: Context) -> Tree:
+        """One step of a server phase (only called where `phases` has one); what changed in `server`."""
+        return Tree()
+
+    def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
+        """What changed in `server`. `uploads` has a row a client of the cohort: `cohort.id`, `.n`, `.p`, `.counts`; N is `.N`."""
+        return Tree(params=uploads.params.mix(cohort.p))
+
+    # ---- for one client, on the device -------------------------------------------------------------------------------------
+    def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        """The parameters that are tested before local training; default: the shared and frozen groups received, the own rest."""
+        received = ctx.pick(common.params, "shared", "frozen")
+        return received | client.get("params", Tree()) | own.get("params", Tree())
+
+    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        """`local`, the working state at the start of the round; its keys stay the same within a phase."""
+        return Tree(params=self.model(common, own, client, ctx))
+
+    def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        """One batch of local training; what changed in `local`."""
+        batch = self.transform(batch, ctx)
+        grads, local = self.gradient(local.params, local, batch, ctx)
+        return local | ctx.descend(local, self.correct(grads, local, ctx))
+
+    def gradient(self, params: Tree, local: Tree, batch: Tree, ctx: Context, role: str = "shared") -> tuple[Tree, Tree]:
+        """(d loss / d the groups of `params` that train, `local` with what the loss keeps).
+
+        `role` tells plug-ins whose parameters these are, and names the running statistics that are read and updated.
+        """
+        statistics = local.get("buffers", Tree()).get(role, Tree())
+        ctx = replace(ctx, role=role, buffers=statistics, training=True)
+
+        def objective(trained: Tree) -> tuple[Tensor, Tree]:
+            value, out = self.loss(params | trained, local, batch, ctx)
+            return value, out.only(("keep", "buffers"))
+
+        grads, out = ctx.differentiate(objective, ctx.trainable(params))
+        local = local | out.get("keep", Tree())
+        if out.get("buffers"):
+            local = local | Tree(buffers=Tree({role: out.buffers}))
+        return grads, local
+
+    def transform(self, batch: Tree, ctx: Context) -> Tree:
+        """The batch as it is trained on (Mixup)."""
+        return batch
+
+    def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
+        """What stands between base and head: z [B, K] -> the head's input."""
+        return z
+
+    def forward(self, params: Tree, x: Tensor, ctx: Context) -> Tree:
+        """`z` [B, K] of the base, `logits` [B, C] of the head, and the statistics after the call as `buffers`."""
+        read = ctx.buffers
+        z, base = ctx.task.base(params.base, read.get("base", Tree()), x, ctx.training and ctx.trains("base"))
+        head_input = self.embed(params, z, ctx)
+        logits, head = ctx.task.head(params.head, read.get("head", Tree()), head_input, ctx.training and ctx.trains("head"))
+        after = Tree({name: value for name, value in (("base", base), ("head", head)) if value})
+        return Tree(z=z, logits=logits, buffers=after)
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        """The local objective and `out`: `z`, `logits`, and `keep`, the entries that replace those of `local`."""
+        out = self.forward(params, batch.x, ctx)
+        return cross_entropy(out.logits, batch), out
+
+    def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
+        """The gradient that the optimiser uses (SCAFFOLD adds c - c_i)."""
+        return grads
+
+    def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        """One batch's sums in a scan pass (only called where `phases` has one)."""
+        return Tree()
+
+    def leave(self, local: Tree, sums: Tree, ctx: Context) -> Tree:
+        """What changed in `local` at the end of a phase; `sums` are those of a scan pass."""
+        return Tree()
+
+    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+        """(what changed in `client`, the upload) at the end of the round."""
+        return Tree(params=ctx.pick(local.params, "personal")), Tree(params=ctx.pick(local.params, "shared"))
+
+    def trained(self, local: Tree, ctx: Context) -> Tree:
+        """The parameters that are tested after local training."""
+        return local.params
+
+    def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
+        """Scores [B, C], the largest wins; from `params` and `ctx.info` alone."""
+        return self.forward(params, x, ctx).logits

@@ -1,0 +1,99 @@
+"""Phases, parts and clocks: what a method says about a round, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from pflrepro.trees import Tree
+
+if TYPE_CHECKING:
+    from pflrepro.algorithms.contract import Method
+
+Kind = Literal["shared", "personal", "frozen", "received", "server"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One named group of parameters (`base`, `head`, an extra module) and who holds it.
+
+    * `shared`: the server's; trained by the clients, uploaded and aggregated.
+    * `personal`: the client's own; outlives the round, never sent.
+    * `frozen`: the server's; sent, never trained.
+    * `received`: computed by `Method.model` from what was sent; not trained, not stored, not uploaded.
+    * `server`: the server's; sent, trained by the server only (a generator).
+
+    `buffers` are the running statistics of the group's norm layers; the engine keeps them (see `Settings.statistics`).
+    """
+
+    kind: Kind
+    params: Tree
+    buffers: Tree = field(default_factory=Tree)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A table of random numbers, one entry of `shape` a step: `uniform` in [0, 1), `normal`, or `beta` with (a, b)."""
+
+    distribution: Literal["uniform", "normal", "beta"]
+    shape: tuple[int, ...] = ()
+    parameters: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One part of a round: who works, on which data, for how long, and which parts train.
+
+    Attributes:
+        name: key of the phase in `ctx.steps` and in messages.
+        where: `clients` (local training), `server` (after all uploads), `adapt` (a copy, before it is tested).
+        data: `train`, `valid` (the held-out share of the training part), or `none` (only drawn tables); `test` is the engine's.
+        passes: passes over the data; None = the run's local epochs.
+        steps: number of steps where `data` is `none`; for client data a cap on the steps (0 = no cap).
+        batch: batch size; 0 = the run's.
+        drop_last: drop an incomplete last batch; None = as the run. Scan passes never drop.
+        train: groups that train; None = all shared and personal ones.
+        rate: learning rate of a group; groups not named use the run's.
+        decay: weight decay (adds decay * w to the gradient) of a group; default the run's.
+        draws: slot of the batch -> table of random numbers.
+        scan: no training: `observe` gives sums, the engine adds them, `leave` uses them.
+        stream: key of the batch order and draws; default where and data, so that two methods draw the same.
+        optimiser: `sgd` with the run's momentum, or `plain` (no momentum, no weight decay of the run).
+    """
+
+    name: str = "train"
+    where: Literal["clients", "server", "adapt"] = "clients"
+    data: Literal["train", "valid", "test", "none"] = "train"
+    passes: int | None = None
+    steps: int = 0
+    batch: int = 0
+    drop_last: bool | None = None
+    train: tuple[str, ...] | None = None
+    rate: Mapping[str, float] = field(default_factory=dict)
+    decay: Mapping[str, float] = field(default_factory=dict)
+    draws: Mapping[str, Draw] = field(default_factory=dict)
+    scan: bool = False
+    stream: str = ""
+    optimiser: Literal["sgd", "plain"] = "sgd"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Round t (from 0; negative in a prologue) of `rounds`; for host functions only."""
+
+    t: int
+    rounds: int
+
+    @property
+    def last(self) -> bool:
+        return self.t == self.rounds - 1
+
+
+@dataclass(frozen=True)
+class Prologue:
+    """A method that runs for `rounds` rounds before round 0 on the same server state; draws are keyed apart."""
+
+    method: Method
+    rounds: int = 1
+    everyone: bool = True

@@ -1,0 +1,200 @@
+"""Methods and plug-ins by name, and their composition: `scaffold+dbe` is the type (DBE, Scaffold)."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from pflrepro.algorithms.contract import Method
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered method or plug-in.
+
+    name: as typed. title: as printed in the papers. paper: where it comes from. path: `module:Class`.
+    tested: which model its number is taken from. hosts: for a plug-in, the methods that a paper combines it with.
+    """
+
+    name: str
+    title: str
+    paper: str
+    path: str
+    tested: str = "global model"
+    hosts: tuple[str, ...] = ()
+
+
+def _methods(*entries: Entry) -> dict[str, Entry]:
+    return {entry.name: entry for entry in entries}
+
+
+ALGORITHMS: dict[str, Entry] = _methods(
+    Entry("fedavg", "FedAvg", "McMahan et al., AISTATS 2017", "fedavg:FedAvg"),
+    Entry("local", "Local", "no federation", "local:Local", "own model"),
+    Entry("fedprox", "FedProx", "Li et al., MLSys 2020", "fedprox:FedProx"),
+    Entry("scaffold", "SCAFFOLD", "Karimireddy et al., ICML 2020", "scaffold:Scaffold"),
+    Entry("fedgen", "FedGen", "Zhu et al., ICML 2021", "fedgen:FedGen"),
+    Entry("per-fedavg", "Per-FedAvg", "Fallah et al., NeurIPS 2020", "perfedavg:PerFedAvg", "global model after one local step"),
+    Entry("pfedme", "pFedMe", "Dinh et al., NeurIPS 2020", "pfedme:PFedMe", "personal model"),
+    Entry("ditto", "Ditto", "Li et al., ICML 2021", "ditto:Ditto", "personal model"),
+    Entry("fedper", "FedPer", "Arivazhagan et al., 2019", "fedper:FedPer", "global base, own head"),
+    Entry("fedrep", "FedRep", "Collins et al., ICML 2021", "fedrep:FedRep", "global base, own head"),
+    Entry("fedbabu", "FedBABU", "Oh et al., ICLR 2022", "fedbabu:FedBABU", "global model after local fine-tuning"),
+    Entry("fedfomo", "FedFomo", "Zhang et al., ICLR 2021", "fedfomo:FedFomo", "own model"),
+    Entry("apple", "APPLE", "Luo and Wu, IJCAI 2022", "apple:Apple", "own mixture of all core models"),
+    Entry("fedpac", "FedPAC", "Xu et al., ICLR 2023", "fedpac:FedPAC", "global base, own combined head"),
+    Entry("fedproto", "FedProto", "Tan et al., AAAI 2022", "fedproto:FedProto", "own base, nearest global prototype"),
+    Entry("gpfl", "GPFL", "Zhang et al., ICCV 2023", "gpfl:GPFL", "global base and valve, own head"),
+)
+
+_MR_HOSTS = ("fedavg", "ditto", "fedper", "fedrep", "fedbabu", "fedfomo")
+PLUGINS: dict[str, Entry] = _methods(
+    Entry("dbe", "DBE", "Zhang et al., NeurIPS 2023", "dbe:DBE", "", ("fedavg", "fedprox", "scaffold", "fedgen")),
+    Entry("prbm", "PRBM", "Zhang et al., NeurIPS 2023", "dbe:PRBM", "", ("fedavg",)),
+    Entry("mr", "MR", "Zhang et al., NeurIPS 2023", "dbe:MR", "", _MR_HOSTS),
+)
+
+ALIASES = {"dbe": "fedavg+dbe"}
+
+_REFUSED = {
+    ("mr", host): "its local steps are not plain SGD on one loss [DBE section 5.2.3]" for host in ("per-fedavg", "pfedme", "apple")
+}
+
+
+def names() -> list[str]:
+    """All method names."""
+    return sorted(ALGORITHMS)
+
+
+def build_method(name: str, options: Mapping[str, Any] | None = None) -> Method:
+    """The method called `name` ("fedavg", "scaffold+dbe", "my_module:MyMethod") with `options` for its hyper-parameters.
+
+    Raises `UserError` for unknown names or options, values of the wrong type, equal hyper-parameter names of two parts, and
+    combinations that no paper defines.
+    """
+    options = dict(options or {})
+    method_class = _composed(name)
+    fields = {field.name: field for field in dataclasses.fields(method_class)}
+    for option, value in options.items():
+        if option not in fields:
+            raise unknown(f"option of {name}", option, fields)
+        options[option] = _typed(name, option, value, type(_default(fields[option])))
+    return method_class(**options)
+
+
+def parse_options(name: str, texts: Iterable[str]) -> dict[str, Any]:
+    """["kappa=5", "mr_momentum=0.1"] as {"kappa": 5.0, ...}, in the types of the method's hyper-parameters."""
+    fields = {field.name: field for field in dataclasses.fields(_composed(name))}
+    options: dict[str, Any] = {}
+    for text in texts:
+        option, equals, value = text.partition("=")
+        option = option.strip()
+        if not equals:
+            raise UserError(f"an option is NAME=VALUE, not {text!r}")
+        if option not in fields:
+            raise unknown(f"option of {name}", option, fields)
+        options[option] = _parsed(name, option, value.strip(), type(_default(fields[option])))
+    return options
+
+
+def hyperparameters(name: str) -> dict[str, Any]:
+    """Hyper-parameter -> default of the method called `name`."""
+    return {field.name: _default(field) for field in dataclasses.fields(_composed(name))}
+
+
+def revision(name: str) -> int:
+    """The sum of the revisions of the parts of `name`; it grows whenever the numbers of one of them change."""
+    return sum(part.revision for part in _parts(name))
+
+
+def canonical_name(name: str) -> str:
+    """`name` with aliases resolved: "dbe" is "fedavg+dbe"."""
+    return ALIASES.get(name, name)
+
+
+def _composed(name: str) -> type[Method]:
+    """The class of `name`; a composition's bases are the plug-ins and the host, so that `super()` reaches the next one in."""
+    host, *plugins = _parts(name)
+    if not plugins:
+        return host
+    seen: dict[str, str] = {}
+    for part in (host, *plugins):
+        for field in dataclasses.fields(part):
+            if field.name in seen:
+                raise UserError(f"{name}: {seen[field.name]} and {part.__name__} both have a hyper-parameter {field.name!r}")
+            seen[field.name] = part.__name__
+    bases = (*reversed(plugins), host)
+    return dataclass(frozen=True)(type("+".join(part.__name__ for part in (host, *plugins)), bases, {}))
+
+
+def _parts(name: str) -> list[type[Method]]:
+    if not isinstance(name, str) or not name:
+        raise unknown("algorithm", str(name), ALGORITHMS)
+    host, *plugins = canonical_name(name).split("+")
+    if len(set(plugins)) != len(plugins):
+        raise UserError(f"{name}: a plug-in can be added once")
+    for plugin in plugins:
+        if plugin not in PLUGINS:
+            raise unknown("plug-in", plugin, PLUGINS)
+        if (plugin, host) in _REFUSED:
+            raise UserError(f"{name}: {plugin} is not defined for {host}: {_REFUSED[plugin, host]}")
+    return [_host(host), *(_load(f"pflrepro.algorithms.{PLUGINS[plugin].path}") for plugin in plugins)]
+
+
+def _host(name: str) -> type[Method]:
+    if ":" in name:
+        return _load(name)
+    if name not in ALGORITHMS:
+        raise unknown("algorithm", name, [*ALGORITHMS, *ALIASES])
+    return _load(f"pflrepro.algorithms.{ALGORITHMS[name].path}")
+
+
+def _load(path: str) -> type[Method]:
+    """The class at `module:Class`; a user's module may lie in the current folder."""
+    from pflrepro.algorithms.contract import Method
+
+    module_name, _, class_name = path.partition(":")
+    if "" not in sys.path:
+        sys.path.append("")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise UserError(f"module {module_name!r} needs {error.name!r}, which is not installed") from None
+        raise UserError(f"no module {module_name!r} for algorithm {path!r}; give module:Class, importable from here") from None
+    found = getattr(module, class_name, None)
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        classes = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method]
+        raise unknown(f"method in {module_name}", class_name, classes)
+    return found
+
+
+def _default(field: dataclasses.Field) -> Any:
+    return field.default if field.default is not dataclasses.MISSING else field.default_factory()
+
+
+def _typed(name: str, option: str, value: Any, kind: type) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not kind:
+        raise UserError(f"option {option} of {name} must be {_WORDS.get(kind, kind.__name__)}, not {value!r}")
+    return value
+
+
+def _parsed(name: str, option: str, text: str, kind: type) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return kind(text)
+    except (KeyError, ValueError):
+        raise UserError(f"option {option} of {name} must be {_WORDS.get(kind, kind.__name__)}, not {text!r}") from None
+
+
+_WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}

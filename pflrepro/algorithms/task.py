@@ -1,0 +1,134 @@
+"""What a method may know: the problem (`Task`), its seeded start (`Setup`), and the moment (`Context`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.models.initialise import seeded
+from pflrepro.models.split import FunctionalModule, parameters_of
+from pflrepro.randomness import generator
+from pflrepro.trees import Tree
+
+
+@dataclass(frozen=True)
+class Task:
+    """The problem without seed and without weights.
+
+    Attributes:
+        clients: N. classes: C. features: K, the length of z.
+        info: one row a client: `id` [N], `n` [N] training samples (without the validation share), `counts` [N, C] of the same.
+        base, head: the network as functions (params, buffers, x, training) -> (output, buffers).
+        local_epochs, batch_size, momentum: the run's settings that a method's formulas may need.
+    """
+
+    clients: int
+    classes: int
+    features: int
+    info: Tree
+    base: FunctionalModule
+    head: FunctionalModule
+    local_epochs: int = 1
+    batch_size: int = 10
+    momentum: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setup(Task):
+    """A task with one seed's initial weights.
+
+    `parts` holds the network's `base` and `head` in `layout`, and all groups that `layout` named in `init_server`, `init_client`.
+    """
+
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    seed: int = 0
+    dtype: torch.dtype = torch.float32
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def module(self, purpose: str, build: Callable[[], nn.Module]) -> Tree:
+        """The initial parameters of an extra module, drawn from this seed's stream `purpose`."""
+        return parameters_of(seeded(self.seed, f"weights/{purpose}", build)).to(self.device, self.dtype)
+
+    def normal(self, purpose: str, *shape: int) -> Tensor:
+        """Standard normal numbers from this seed's stream `purpose`."""
+        values = generator(self.seed, f"weights/{purpose}").standard_normal(shape)
+        return torch.as_tensor(np.asarray(values), dtype=self.dtype, device=self.device)
+
+    def zeros(self, *shape: int) -> Tensor:
+        """Zeros of the run's number type, on its device."""
+        return torch.zeros(shape, dtype=self.dtype, device=self.device)
+
+
+Differentiate = Callable[[Callable[[Tree], tuple[Tensor, Tree]], Tree], tuple[Tree, Tree]]
+
+
+@dataclass(frozen=True)
+class Context:
+    """The moment in which a function of a method is called, for ONE client.
+
+    Attributes:
+        task: the problem. kinds: group -> kind, from `layout`.
+        common, own: what `send` gave: one copy for all, and this client's row.
+        client, info: this client's persistent state and its row of `task.info`.
+        steps: phase name -> the number of steps that this client takes in it this round.
+        scalars: device scalars: `rate` (the run's learning rate), `t` (the round), `rates` and `decays` of the phase's groups.
+        phase: the running phase. role: whose gradient is taken (`shared`, `personal`). clock: on the host only, else None.
+        buffers: group -> running statistics that `forward` reads; training: whether batch statistics are used.
+        differentiate: (function, params) -> (gradients, out); the backend's way to take a gradient.
+    """
+
+    task: Task
+    kinds: Mapping[str, str]
+    scalars: Tree
+    common: Tree = field(default_factory=Tree)
+    own: Tree = field(default_factory=Tree)
+    client: Tree = field(default_factory=Tree)
+    info: Tree = field(default_factory=Tree)
+    steps: Tree = field(default_factory=Tree)
+    phase: Phase | None = None
+    role: str = "shared"
+    clock: Clock | None = None
+    buffers: Tree = field(default_factory=Tree)
+    training: bool = False
+    differentiate: Differentiate | None = None
+    momentum: Any = None
+
+    def pick(self, params: Tree, *kinds: str) -> Tree:
+        """The groups of `params` that are of one of `kinds`."""
+        return Tree({group: value for group, value in params.items() if self.kinds[group] in kinds})
+
+    def trains(self, group: str) -> bool:
+        """Whether `group` trains in this phase."""
+        named = self.phase.train if self.phase is not None else None
+        return group in named if named is not None else self.kinds[group] in ("shared", "personal")
+
+    def trainable(self, params: Tree) -> Tree:
+        """The groups of `params` that train in this phase."""
+        return Tree({group: value for group, value in params.items() if self.trains(group)})
+
+    def rate(self, group: str) -> Tensor:
+        """The learning rate of `group` in this phase, a device scalar."""
+        return self.scalars.rates.get(group, self.scalars.rate)
+
+    def descend(self, local: Tree, grads: Tree, tree: str = "params") -> Tree:
+        """One optimiser step on `local[tree]`; what changes in `local`.
+
+        d = g + decay * w;  with momentum m: v <- m v + d, d = v (as torch.optim.SGD);  w <- w - rate * d.
+        """
+        params, changed = local[tree], Tree()
+        decays = self.scalars.decays
+        steps = Tree({g: v + decays[g] * params[g] if g in decays else v for g, v in grads.items()})
+        if self.momentum is not None:
+            steps = steps + self.momentum * local.optimiser[tree].only(steps)
+            changed = Tree(optimiser=Tree({tree: steps}))
+        moved = Tree()
+        for group, step in steps.items():
+            rate = self.rate(group)
+            moved[group] = params[group].map(lambda w, d, rate=rate: torch.addcmul(w, d, rate, value=-1), step)
+        return changed | Tree({tree: moved})

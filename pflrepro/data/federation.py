@@ -1,0 +1,136 @@
+"""The data of all clients in a few tensors on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pflrepro.errors import UserError
+from pflrepro.randomness import generator
+from pflrepro.trees import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Federation:
+    """Samples on a device and each client's training, validation and test rows.
+
+    Attributes:
+        x: [n, ...] raw samples as stored (uint8 images stay uint8). y: [n] int64 labels.
+        rows: split ("train", "valid", "test") -> one int64 array of row numbers a client, on the host.
+        classes: C, the number of labels. unit: (scale, offset), a sample is trained on as scale * x + offset.
+        name: the data set's name, for pictures and messages.
+
+    Raises `UserError` if a row number lies outside the data, or a client has no row at all.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        train: Sequence[Any],
+        test: Sequence[Any],
+        *,
+        classes: int | None = None,
+        unit: tuple[float, float] = (1.0, 0.0),
+        name: str = "",
+        seed: int = 1,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.device = torch.device(device)
+        self.x, self.y = x.to(self.device), y.to(self.device, torch.int64)
+        self.unit, self.name, self.seed = unit, name, seed
+        self.classes = int(classes if classes is not None else int(y.max()) + 1)
+        rows = {split: [np.asarray(part, dtype=np.int64) for part in parts] for split, parts in (("train", train), ("test", test))}
+        if len(rows["train"]) != len(rows["test"]) or not rows["train"]:
+            raise UserError(f"a federation needs one training and one test part a client, not {len(train)} and {len(test)}")
+        for part in rows["train"] + rows["test"]:
+            if len(part) and (part.min() < 0 or part.max() >= len(self.y)):
+                raise UserError(f"a client's row numbers must lie in 0..{len(self.y) - 1}, not {part.min()}..{part.max()}")
+        self.rows = rows | {"valid": [np.zeros(0, np.int64) for _ in rows["train"]]}
+
+    @property
+    def clients(self) -> int:
+        """N, the number of clients."""
+        return len(self.rows["train"])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample as stored."""
+        return tuple(self.x.shape[1:])
+
+    def hold_out(self, share: float) -> Federation:
+        """The same federation with `share` of each client's training rows as validation data.
+
+        The rows are a random part, drawn once from the partition's seed (the papers' code takes the tail of a shuffled file).
+        """
+        if not 0 < share < 1:
+            return self
+        other = object.__new__(Federation)
+        other.__dict__.update(self.__dict__)
+        train, valid = [], []
+        for client, rows in enumerate(self.rows["train"]):
+            order = generator(self.seed, "validation", client=client).permutation(len(rows))
+            cut = len(rows) - int(len(rows) * share)
+            train.append(rows[np.sort(order[:cut])])
+            valid.append(rows[np.sort(order[cut:])])
+        other.rows = self.rows | {"train": train, "valid": valid}
+        return other
+
+    def sizes(self, split: str) -> np.ndarray:
+        """The number of samples of each client in a split, int64 [N]."""
+        return np.array([len(part) for part in self.rows[split]], dtype=np.int64)
+
+    def counts(self, split: str = "train") -> Tensor:
+        """Client x class counts, int64 [N, C], on the host."""
+        y = self.y.cpu()
+        return torch.stack([torch.bincount(y[torch.as_tensor(part)], minlength=self.classes) for part in self.rows[split]])
+
+    def info(self) -> Tree:
+        """What a method may know of each client: `id`, `n` (training samples), `counts` [N, C]; on the device."""
+        counts = self.counts("train")
+        info = Tree(id=torch.arange(self.clients), n=counts.sum(1), counts=counts)
+        return info.to(self.device)
+
+    def batch(self, rows: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """(x, y) of the given rows [...]: x in the run's number type, normalised, with a channel dimension for images [H, W]."""
+        flat = rows.reshape(-1)
+        x = self.x.index_select(0, flat)
+        scale, offset = self.unit
+        if x.dtype != dtype:
+            x = x.to(dtype)
+        if (scale, offset) != (1.0, 0.0):
+            x = x * scale + offset
+        if x.ndim == 3:
+            x = x.unsqueeze(1)
+        return x.view(*rows.shape, *x.shape[1:]), self.y.index_select(0, flat).view(rows.shape)
+
+    def heterogeneity(self) -> float:
+        """The mean total-variation distance between a client's label distribution and the pooled one, in [0, 1]."""
+        counts = (self.counts("train") + self.counts("test") + self.counts("valid")).double()
+        pooled = counts.sum(0) / counts.sum()
+        own = counts / counts.sum(1, keepdim=True).clamp(min=1)
+        return float(0.5 * (own - pooled).abs().sum(1).mean())
+
+    def __repr__(self) -> str:
+        train, test = self.sizes("train"), self.sizes("test")
+        return (
+            f"Federation({self.name or 'unnamed'}: {self.clients} clients, {self.classes} classes, "
+            f"{train.sum()} training samples ({train.min()}..{train.max()} a client), {test.sum()} test samples)"
+        )
+
+    def _repr_html_(self) -> str:
+        from pflrepro.viz.partition import federation_html
+
+        return federation_html(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Bubbles of samples per client and class, training and test together."""
+        from pflrepro.viz.partition import plot_counts
+
+        return plot_counts((self.counts("train") + self.counts("test") + self.counts("valid")).numpy(), ax=ax, title=self.name)

@@ -1,0 +1,62 @@
+"""What can go wrong, told in one line.
+
+A `UserError` is a mistake of the caller: the command line prints its message and exits with 2. A `RunFailed` is a run that
+started and broke: exit code 1. Everything else is a bug of ours and may show its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+
+class UserError(Exception):
+    """A user's mistake; the message is one line that names the wrong value and the valid ones."""
+
+
+class MissingData(UserError):
+    """A data set is not in the data root; the message says how to get it and what works offline."""
+
+
+class CorruptFile(UserError):
+    """A file on disk is not what it should be; the message names the file and what to do."""
+
+
+class RunFailed(Exception):
+    """A run broke after it started; the message names the method, round and client where they are known."""
+
+
+def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:
+    """The error for a name that is not registered: lists the valid names, the nearest first.
+
+    Example:
+        >>> str(unknown("data set", "fmnst", ["digits", "fmnist", "mnist"]))
+        "unknown data set 'fmnst'; valid: fmnist, mnist, digits"
+    """
+    names = sorted(valid)
+    nearest = difflib.get_close_matches(str(name), names, n=len(names), cutoff=0.0)
+    return UserError(f"unknown {kind} {name!r}; valid: {', '.join(nearest or names) or '(none)'}")
+
+
+def check_range(
+    name: str,
+    value: Any,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    open_low: bool = False,
+    integer: bool = False,
+) -> Any:
+    """Return `value` if it is a finite number in [low, high] (or ]low, high]), else raise `UserError` with the range."""
+    kind = "a whole number" if integer else "a number"
+    numeric = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    whole = not integer or (numeric and float(value).is_integer())
+    above = low is None or (numeric and (value > low if open_low else value >= low))
+    below = high is None or (numeric and value <= high)
+    if numeric and whole and above and below:
+        return int(value) if integer else value
+    lower = "" if low is None else f" {'>' if open_low else '>='} {low:g}"
+    upper = "" if high is None else f"{' and' if lower else ''} <= {high:g}"
+    raise UserError(f"{name} must be {kind}{lower}{upper}, not {value!r}")

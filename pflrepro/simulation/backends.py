@@ -1,0 +1,132 @@
+"""Which backend works through a simulation, and how many rows at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from pflrepro.algorithms.phases import Clock
+from pflrepro.errors import check_range, unknown
+from pflrepro.simulation.batched import Batched
+from pflrepro.simulation.graph import Graph
+from pflrepro.simulation.launch import Backend
+from pflrepro.simulation.loop import Loop
+from pflrepro.simulation.program import TEST_BATCH
+
+if TYPE_CHECKING:
+    from pflrepro.models.split import SplitModel
+    from pflrepro.simulation.simulation import Simulation
+
+BACKENDS = ("auto", "loop", "batched", "graph")
+TRIAL_ROWS, TRIAL_STEPS = 20, 3  # clients and batches of the short timing behind `auto`
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the caller asked for: a backend's name, threads, rows of a launch at most, bytes; None where left to us."""
+
+    backend: str = "auto"
+    workers: int | None = None
+    chunk: int | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A backend, the rows of a launch at most (None: all), and what to record about both."""
+
+    backend: Backend
+    chunk: int | None
+    facts: dict[str, Any]
+
+
+def default_workers() -> int:
+    """One thread a core that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def choose_backend(simulation: Simulation, wish: Wish) -> Choice:
+    """The backend that `wish` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU."""
+    name, workers, chunk, memory = wish.backend, wish.workers, wish.chunk, wish.memory
+    if name not in BACKENDS:
+        raise unknown("backend", name, BACKENDS)
+    on_cpu = simulation.device.type == "cpu"
+    workers = check_range("workers", workers if workers is not None else default_workers(), 1, integer=True)
+    facts: dict[str, Any] = {"requested": name, "device": str(simulation.device), "dtype": str(simulation.dtype)}
+    candidates: dict[str, Backend] = {"loop": Loop(workers if on_cpu else 1), "batched": Batched(), "graph": Graph()}
+    if name == "auto" and on_cpu:
+        seconds = {each: trial(simulation, candidates[each]) for each in ("loop", "batched")}
+        facts["trial_seconds"] = seconds
+        name = min(seconds, key=seconds.__getitem__)
+    elif name == "auto":
+        name = "graph"
+    estimate = row_bytes(simulation)
+    if chunk is not None:
+        chunk = check_range("chunk", chunk, 1, integer=True)
+    elif name != "loop" or not on_cpu:
+        available = memory if memory is not None else int(0.75 * free_memory(simulation.device))
+        chunk = max(1, available // estimate)
+    rows = simulation.task.clients * len(simulation.seeds)
+    chunk = chunk if chunk is not None and chunk < rows else None
+    facts |= {"backend": name, "workers": workers, "chunk": chunk, "row_bytes_estimate": estimate}
+    return Choice(candidates[name], chunk, facts)
+
+
+def trial(simulation: Simulation, backend: Backend) -> float:
+    """Seconds that a few steps of some clients take, after a first call that warms up; no state is touched."""
+    clients = np.arange(min(simulation.task.clients, TRIAL_ROWS))
+    clock = Clock(0, simulation.settings.rounds)
+    program = simulation.program(backend=backend)
+    cohorts = [clients for _ in simulation.replicas]
+    launch = simulation.launch(program, clock, cohorts, simulation.method.phases(clock), "")
+    launch.tables = [table.first(TRIAL_STEPS) for table in launch.tables]
+    launch.score_after = launch.score_held = False
+    backend.participate(program, launch)
+    started = time.perf_counter()
+    backend.participate(program, launch)
+    return time.perf_counter() - started
+
+
+def row_bytes(simulation: Simulation) -> int:
+    """An estimate of the memory that one row of a batched launch needs, in bytes.
+
+    Six copies of its working state (parameters, gradients, updates, what is passed on), and three times the activations of one
+    training or test batch (forward, backward, workspace).
+    """
+    program = simulation.program(backend=Loop())
+    clock = Clock(0, simulation.settings.rounds)
+    launch = simulation.launch(program, clock, [np.arange(1) for _ in simulation.replicas], [], "")
+    with torch.no_grad():
+        local = program.begin(launch.received[0], launch.rows[0], program.scalars(None, clock))
+    state = sum(leaf.numel() * leaf.element_size() for leaf in local.leaves())
+    per_sample = simulation.activations * torch.empty((), dtype=simulation.dtype).element_size()
+    return int(6 * state + 3 * per_sample * max(simulation.settings.batch_size, TEST_BATCH // 2)) + 1
+
+
+def activations(network: SplitModel, x: torch.Tensor) -> int:
+    """The number of values that the layers of a network give for the samples `x` [n, ...], a sample."""
+    counted = 0
+
+    def count(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        nonlocal counted
+        if isinstance(output, torch.Tensor) and not list(module.children()):
+            counted += output.numel()
+
+    hooks = [m.register_forward_hook(count) for part in (network.base, network.head) for m in part.modules()]
+    with torch.no_grad():
+        network.head(network.base(x))
+    for hook in hooks:
+        hook.remove()
+    return max(1, counted // len(x))
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that are free on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30

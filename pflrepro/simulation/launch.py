@@ -1,0 +1,76 @@
+"""What a backend is given and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from pflrepro.algorithms.phases import Phase
+from pflrepro.simulation.program import Program
+from pflrepro.simulation.schedule import Table
+from pflrepro.trees import Tree
+
+
+@dataclass
+class Launch:
+    """Rows of one or several seeds that work side by side.
+
+    Attributes:
+        received: one tree a seed. seed_of: [m] which of them a row received. rows: the rows, stacked [m, ...].
+        keys: (seed, client) of each row, for messages. phases, tables: the phases in order, with the batches of each row.
+        test: the test batches. scalars: phase name -> device scalars; "" for the functions outside of phases.
+        adapt: phases that a copy goes through before it is tested, with their tables.
+        t: the round. score_after: test after local training. score_held: test, adapted, what an absent client would hold.
+    """
+
+    received: list[Tree]
+    seed_of: np.ndarray
+    rows: Tree
+    keys: list[tuple[int, int]]
+    phases: list[Phase] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    adapt: list[Phase] = field(default_factory=list)
+    adapt_tables: list[Table] = field(default_factory=list)
+    test: Table | None = None
+    scalars: dict[str, Tree] = field(default_factory=dict)
+    t: int = 0
+    score_after: bool = True
+    score_held: bool = False
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def part(self, chosen: np.ndarray) -> Launch:
+        """The launch with only the rows `chosen`."""
+        return Launch(
+            received=self.received,
+            seed_of=self.seed_of[chosen],
+            rows=self.rows[torch.as_tensor(chosen)],
+            keys=[self.keys[i] for i in chosen],
+            phases=self.phases,
+            tables=[table.part(chosen) for table in self.tables],
+            adapt=self.adapt,
+            adapt_tables=[table.part(chosen) for table in self.adapt_tables],
+            test=self.test.part(chosen) if self.test is not None else None,
+            scalars=self.scalars,
+            t=self.t,
+            score_after=self.score_after,
+            score_held=self.score_held,
+        )
+
+
+class Backend(Protocol):
+    """How the rows of a launch are worked through; all backends give the same numbers within rounding."""
+
+    name: str
+
+    def participate(self, program: Program, launch: Launch) -> Tree:
+        """Local training: a tree stacked over rows with `client`, `upload`, `kept`, `averaged`, and scores `after`, `held`."""
+        ...
+
+    def evaluate(self, program: Program, launch: Launch) -> Tree:
+        """Tests before local training, after adaptation where the method adapts: `correct` [m] and `loss` [m]."""
+        ...

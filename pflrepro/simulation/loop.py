@@ -1,0 +1,187 @@
+"""The `loop` backend: one client after another on unpadded batches; the oracle, and the fastest on a CPU for the papers' CNN.
+
+With several workers, one thread each, clients are dealt out longest first. Gradients come from `torch.autograd.grad`, which here
+takes a third less time than `torch.func.grad` and gives the same bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pflrepro.algorithms.phases import Phase
+from pflrepro.errors import RunFailed, UserError
+from pflrepro.simulation.launch import Launch
+from pflrepro.simulation.program import TEST, Program
+from pflrepro.simulation.schedule import Table
+from pflrepro.trees import Tree, stack
+
+
+def differentiate(function: Callable[[Tree], tuple[Tensor, Tree]], params: Tree) -> tuple[Tree, Tree]:
+    """(gradients of `function` at `params`, its second output without history); parameters it does not use get zeros."""
+    inputs = params.map(lambda leaf: leaf.detach().requires_grad_())
+    paths = inputs.flat()
+    with torch.enable_grad():
+        value, out = function(inputs)
+    grads = iter(torch.autograd.grad(value, list(paths.values()), allow_unused=True, materialize_grads=True))
+    by_path = dict(zip(paths, grads, strict=True))
+    return _unflatten(inputs, by_path), out.map(lambda leaf: leaf.detach())
+
+
+def _unflatten(like: Tree, by_path: dict[str, Tensor], prefix: str = "") -> Tree:
+    return Tree(
+        {
+            name: _unflatten(value, by_path, f"{prefix}{name}/") if isinstance(value, Tree) else by_path[f"{prefix}{name}"]
+            for name, value in like.items()
+        }
+    )
+
+
+class Loop:
+    """One row after another (on a CPU, `workers` of them side by side)."""
+
+    name = "loop"
+    differentiate = staticmethod(differentiate)
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+
+    def participate(self, program: Program, launch: Launch) -> Tree:
+        return self._each(_participate_one, program, launch)
+
+    def evaluate(self, program: Program, launch: Launch) -> Tree:
+        return self._each(_evaluate_one, program, launch)
+
+    def _each(self, work: Callable[[Program, Launch, int], Tree], program: Program, launch: Launch) -> Tree:
+        """`work` for every row, the longest first so that the workers end together; results in row order."""
+        load = sum((table.steps for table in [*launch.tables, *launch.adapt_tables]), start=np.zeros(len(launch), np.int64))
+        if launch.test is not None and not load.any():
+            load = launch.test.steps
+        order = np.argsort(-load, kind="stable")
+        results: list[Tree | None] = [None] * len(launch)
+
+        def one(i: int) -> None:
+            with torch.no_grad():
+                results[i] = work(program, launch, i)
+
+        if self.workers == 1:
+            for i in order:
+                one(int(i))
+        else:
+            with _single_threaded(), ThreadPoolExecutor(self.workers, thread_name_prefix="client") as pool:
+                for done in [pool.submit(one, int(i)) for i in order]:
+                    done.result()
+        return stack([result for result in results if result is not None])
+
+
+@contextlib.contextmanager
+def _single_threaded() -> Iterator[None]:
+    """One thread a worker: two threads a worker on two cores cost up to 100 times the time (measured)."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _participate_one(program: Program, launch: Launch, i: int) -> Tree:
+    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    scalars = launch.scalars[""]
+    local = _fast_layout(program.begin(received, row, scalars))
+    for phase, table in zip(launch.phases, launch.tables, strict=True):
+        local = _run_phase(program, launch, phase, table, i, local, received, row)
+    result = program.finish(local, received, row, scalars)
+    if launch.score_after or launch.score_held:
+        params = program.trained(local, received, row, scalars)
+        statistics = local.get("buffers", Tree())
+        if launch.score_after:
+            result["after"] = _score(program, launch, i, params, statistics, received, row)
+        if launch.score_held:
+            held = local | Tree(params=params)
+            for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
+                held = _run_phase(program, launch, phase, table, i, held, received, row)
+            result["held"] = _score(program, launch, i, held.params, held.get("buffers", Tree()), received, row)
+    return result
+
+
+def _evaluate_one(program: Program, launch: Launch, i: int) -> Tree:
+    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    scalars = launch.scalars[""]
+    if not launch.adapt:
+        params, statistics = program.tested(received, row, scalars), program.statistics(received, row)
+    else:
+        local = _fast_layout(program.begin_adapting(received, row, scalars))
+        for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
+            local = _run_phase(program, launch, phase, table, i, local, received, row)
+        params, statistics = local.params, local.get("buffers", Tree())
+    return _score(program, launch, i, params, statistics, received, row)
+
+
+def _run_phase(
+    program: Program, launch: Launch, phase: Phase, table: Table, i: int, local: Tree, received: Tree, row: Tree
+) -> Tree:
+    scalars = launch.scalars[phase.name]
+    ctx = program.context(phase, scalars, received, row)
+    local = program.enter(local, phase, scalars)
+    sums = Tree()
+    k = -1
+    try:
+        if phase.scan:
+            empty = program.batch(phase, torch.zeros(1, dtype=torch.int64), torch.zeros(1), Tree())
+            sums = program.observe(local, empty, ctx).map(torch.zeros_like)
+        for k in range(int(table.steps[i])):
+            batch = _unpadded(program, phase, table, i, k)
+            if phase.scan:
+                sums = sums + program.observe(local, batch, ctx)
+            else:
+                local = program.step(local, batch, ctx)
+        return program.leave(local, sums, phase, received, row, scalars)
+    except (UserError, RunFailed):
+        raise
+    except Exception as error:
+        seed, client = launch.keys[i]
+        shapes = {path: list(leaf.shape) for path, leaf in local.get("params", Tree()).flat().items()}
+        where = f"{type(program.method).__name__}, round {launch.t}, seed {seed}, client {client}, phase {phase.name!r}, step {k}"
+        raise RunFailed(f"{where}: {type(error).__name__}: {error} (parameters: {shapes})") from error
+
+
+def _unpadded(program: Program, phase: Phase, table: Table, i: int, k: int) -> Tree:
+    """Batch k of row i without padding: padded in every backend, a forgotten row mask would pass every comparison."""
+    device = program.federation.device
+    draws = Tree({slot: torch.as_tensor(values[i, k], dtype=program.dtype, device=device) for slot, values in table.draws.items()})
+    rows = torch.as_tensor(table.index[i, k][table.mask[i, k]], device=device)
+    return program.batch(phase, rows, torch.ones(len(rows), dtype=program.dtype, device=device), draws)
+
+
+def _score(program: Program, launch: Launch, i: int, params: Tree, statistics: Tree, received: Tree, row: Tree) -> Tree:
+    params = _fast_layout(params)
+    total = Tree(correct=torch.zeros((), dtype=program.dtype), loss=torch.zeros((), dtype=program.dtype)).to(program.federation.device)
+    for k in range(int(launch.test.steps[i])):
+        batch = _unpadded(program, TEST, launch.test, i, k)
+        total = total + program.score(params, statistics, batch, received, row, launch.scalars[""])
+    return total
+
+
+def _fast_layout(local: Tree) -> Tree:
+    """The same numbers in the memory order that a CPU works fastest on; shapes and values are untouched.
+
+    Convolution weights go channels-last (max-pooling behind them is then 15 times faster), matrices column by column (the
+    gradient of a dense layer's weight is then 2.4 times faster); measured in benchmarks/memory_layout.py. The layout survives
+    `w - rate * g`, whose result follows w.
+    """
+
+    def arrange(leaf: Tensor) -> Tensor:
+        if leaf.device.type != "cpu" or leaf.ndim not in (2, 4):
+            return leaf
+        if leaf.ndim == 2:
+            return leaf if leaf.stride(0) == 1 else leaf.t().contiguous().t()
+        empty = torch.empty(leaf.shape, dtype=leaf.dtype, memory_format=torch.channels_last)
+        return leaf if leaf.stride() == empty.stride() else empty.copy_(leaf)
+
+    return local.map(arrange)

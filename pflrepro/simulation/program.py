@@ -1,0 +1,164 @@
+"""One client's round, as pure functions of what it received and of its row; the backends map them over clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.task import Context, Differentiate, Task
+from pflrepro.data.federation import Federation
+from pflrepro.simulation.settings import Settings
+from pflrepro.trees import Tree
+
+TEST_BATCH = 250  # rows of a test batch: large enough for the processor, small enough for its caches
+TEST = Phase("test", data="test", batch=TEST_BATCH, scan=True)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The functions of one method on one task.
+
+    A *row* is a tree of what belongs to one participant: `own`, `client`, `info`, `steps`, and `buffers` (role -> group ->
+    running statistics that it keeps). `received` is what all share: `common`, and `buffers` (group -> averaged statistics).
+    """
+
+    method: Method
+    task: Task
+    kinds: dict[str, str]
+    settings: Settings
+    federation: Federation
+    dtype: torch.dtype
+    differentiate: Differentiate
+
+    # ---- constants of a phase ----------------------------------------------------------------------------------------------
+    def scalars(self, phase: Phase | None, clock: Clock) -> Tree:
+        """The device scalars of a phase: numbers that change without changing the program."""
+
+        def scalar(value: float) -> Tensor:
+            return torch.tensor(float(value), dtype=self.dtype, device=self.federation.device)
+
+        tree = Tree(rate=scalar(self.settings.lr), t=scalar(clock.t), rates=Tree(), decays=Tree())
+        if phase is None:
+            return tree
+        decays = dict.fromkeys(self.kinds, self.settings.weight_decay if phase.optimiser == "sgd" else 0.0) | dict(phase.decay)
+        tree["rates"] = Tree({group: scalar(value) for group, value in phase.rate.items()})
+        tree["decays"] = Tree({group: scalar(value) for group, value in decays.items() if value})
+        if self.settings.momentum and phase.optimiser == "sgd":
+            tree["momentum"] = scalar(self.settings.momentum)
+        return tree
+
+    def context(self, phase: Phase | None, scalars: Tree, received: Tree, row: Tree) -> Context:
+        """The context of one row."""
+        return Context(
+            task=self.task,
+            kinds=self.kinds,
+            scalars=scalars,
+            common=received.common,
+            own=row.own,
+            client=row.client,
+            info=row.info,
+            steps=row.steps,
+            phase=phase,
+            differentiate=self.differentiate,
+            momentum=scalars.get("momentum"),
+        )
+
+    # ---- the round of one client -------------------------------------------------------------------------------------------
+    def statistics(self, received: Tree, row: Tree) -> Tree:
+        """role -> group -> running statistics, from where each is kept."""
+        return Tree({self.method.roles[0]: received.buffers}) | row.buffers
+
+    def begin(self, received: Tree, row: Tree, scalars: Tree) -> Tree:
+        """`local` at the start of the round."""
+        ctx = self.context(None, scalars, received, row)
+        local = self.method.begin(received.common, row.own, row.client, ctx)
+        statistics = self.statistics(received, row)
+        return local | Tree(buffers=statistics) if statistics.has_leaves() else local
+
+    def begin_adapting(self, received: Tree, row: Tree, scalars: Tree) -> Tree:
+        """`local` at the start of an adaptation: as in training, but from the model that would be tested."""
+        local = self.begin(received, row, scalars)
+        return local | Tree(params=self.tested(received, row, scalars))
+
+    def enter(self, local: Tree, phase: Phase, scalars: Tree) -> Tree:
+        """`local` with fresh optimiser state for the phase."""
+        if phase.scan or "momentum" not in scalars:
+            return local
+        ctx = Context(self.task, self.kinds, scalars, phase=phase)
+        zeros = {tree: ctx.trainable(local[tree]).map(torch.zeros_like) for tree in self.method.trees}
+        return local.without(["optimiser"]) | Tree(optimiser=Tree(zeros))
+
+    def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        """`local` after one batch."""
+        return local | self.method.step(local, batch, ctx)
+
+    def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        """The sums of one batch of a scan pass."""
+        statistics = local.get("buffers", Tree()).get(self.method.roles[0], Tree())
+        return self.method.observe(local, batch, replace(ctx, buffers=statistics))
+
+    def leave(self, local: Tree, sums: Tree, phase: Phase, received: Tree, row: Tree, scalars: Tree) -> Tree:
+        """`local` at the end of a phase, without optimiser state."""
+        ctx = self.context(phase, scalars, received, row)
+        return (local | self.method.leave(local, sums, ctx)).without(["optimiser"])
+
+    def finish(self, local: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
+        """What the participant leaves behind: `client`, `upload`, and its statistics (`kept`, and `averaged` for the server)."""
+        client, upload = self.method.finish(local, row.client, self.context(None, scalars, received, row))
+        after = local.get("buffers", Tree())
+        kept = row.buffers.map(lambda _, new: new, _matching(after, row.buffers))
+        averaged = after.get(self.method.roles[0], Tree()).only(received.buffers)
+        return Tree(client=client, upload=upload, kept=kept, averaged=averaged)
+
+    # ---- tests -------------------------------------------------------------------------------------------------------------
+    def tested(self, received: Tree, row: Tree, scalars: Tree) -> Tree:
+        """The parameters that are tested before local training."""
+        return self.method.model(received.common, row.own, row.client, self.context(None, scalars, received, row))
+
+    def trained(self, local: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
+        """The parameters that are tested after local training."""
+        return self.method.trained(local, self.context(None, scalars, received, row))
+
+    def score(self, params: Tree, statistics: Tree, batch: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
+        """`correct` predictions and summed cross-entropy `loss` of one test batch."""
+        ctx = self.context(None, scalars, received, row)
+        ctx = replace(ctx, buffers=statistics.get(self.method.roles[-1], Tree()), role=self.method.roles[-1])
+        scores = self.method.predict(params, batch.x, ctx)
+        losses = F.cross_entropy(scores, batch.y, reduction="none")
+        right = (scores.argmax(-1) == batch.y).to(self.dtype)
+        return Tree(correct=(right * batch.mask).sum(), loss=torch.where(batch.mask > 0, losses, 0.0).sum())
+
+    # ---- data --------------------------------------------------------------------------------------------------------------
+    def batch(self, phase: Phase, index: Tensor, mask: Tensor, draws: Tree) -> Tree:
+        """The batch of row numbers `index` [..., B] as `x`, `y`, `mask` (the run's number type), plus the drawn slots."""
+        if phase.data == "none":
+            return draws
+        x, y = self.federation.batch(index, self.dtype)
+        return Tree(x=x, y=y, mask=mask.to(self.dtype)) | draws
+
+
+def _matching(tree: Tree, keys: Tree) -> Tree:
+    """The entries of `tree` whose keys, at every level, are in `keys`."""
+    return Tree({name: _matching(tree[name], value) if isinstance(value, Tree) else tree[name] for name, value in keys.items()})
+
+
+def buffer_places(method: Method, parts: dict[str, Part], statistics: str) -> tuple[Tree, Tree]:
+    """(initial averaged statistics by group, initial kept statistics by role and group).
+
+    Averaged are only those of the first role, of groups that are not personal, where the run says so; all others are kept.
+    """
+    present = {name: part for name, part in parts.items() if part.buffers}
+    averaged = {
+        name: part.buffers for name, part in present.items() if statistics == "averaged" and part.kind not in ("personal", "received")
+    }
+    kept = Tree()
+    for position, role in enumerate(method.roles):
+        own = {name: part.buffers for name, part in present.items() if position > 0 or name not in averaged}
+        if own:
+            kept[role] = Tree(own)
+    return Tree(averaged), kept

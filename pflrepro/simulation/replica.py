@@ -1,0 +1,85 @@
+"""The state of one seed: the server, the clients' stores, the scores so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.task import Setup
+from pflrepro.simulation.program import buffer_places
+from pflrepro.trees import Tree, repeat, stack
+
+HISTORY = ("round", "correct", "loss", "correct_after", "participated", "seconds", "seconds_evaluation")
+
+
+@dataclass
+class Replica:
+    """One seed of a run.
+
+    Attributes:
+        server: the server's state. clients: every client's persistent state, stacked [N, ...].
+        averaged: running statistics that the server averages, by group. kept: those that clients keep, role -> group, [N, ...].
+        held: `correct` and `loss` [N] of what an absent client last held (with receivers = selected).
+        after: correct predictions [N] after each client's last local training, -1 before its first.
+        history: one list a name of `HISTORY`.
+    """
+
+    seed: int
+    server: Tree
+    clients: Tree
+    averaged: Tree
+    kept: Tree
+    held: Tree
+    after: np.ndarray
+    history: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in HISTORY})
+
+    @classmethod
+    def start(cls, method: Method, setup: Setup, statistics: str) -> Replica:
+        """The state before round 0; `setup.parts` is the method's layout."""
+        averaged, kept = buffer_places(method, dict(setup.parts), statistics)
+        clients = stack([method.init_client(setup, setup.info[i]) for i in range(setup.clients)])
+        unknown = torch.full((setup.clients,), -1.0, dtype=setup.dtype, device=setup.device)
+        return cls(
+            seed=setup.seed,
+            server=method.init_server(setup),
+            clients=clients,
+            averaged=averaged,
+            kept=repeat(kept, setup.clients),
+            held=Tree(correct=unknown, loss=unknown),
+            after=np.full(setup.clients, -1, dtype=np.int64),
+        )
+
+    @property
+    def trees(self) -> dict[str, Tree]:
+        """All device state that fixes the future, by name."""
+        return {name: getattr(self, name) for name in ("server", "clients", "averaged", "kept", "held")}
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that fixes the future and the history so far, as arrays."""
+        arrays: dict[str, np.ndarray] = {"after": self.after}
+        for name, tree in self.trees.items():
+            arrays |= {f"{name}/{path}": leaf.detach().cpu().numpy() for path, leaf in tree.flat().items()}
+        return arrays | {f"history/{name}": np.stack(rows) for name, rows in self.history.items() if rows}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Load what `state` gave over a freshly started replica; `KeyError` or `ValueError` if it does not fit."""
+        for name, tree in self.trees.items():
+            setattr(self, name, _loaded(tree, arrays, f"{name}/"))
+        self.after = np.array(arrays["after"])
+        self.history = {name: list(arrays.get(f"history/{name}", [])) for name in HISTORY}
+
+
+def _loaded(tree: Tree, arrays: dict[str, np.ndarray], prefix: str) -> Tree:
+    result = Tree()
+    for name, value in tree.items():
+        if isinstance(value, Tree):
+            result[name] = _loaded(value, arrays, f"{prefix}{name}/")
+            continue
+        loaded = torch.as_tensor(np.array(arrays[f"{prefix}{name}"]))
+        if loaded.shape != value.shape or loaded.dtype != value.dtype:
+            raise ValueError(f"{prefix}{name} is {loaded.dtype}{list(loaded.shape)}, not {value.dtype}{list(value.shape)}")
+        result[name] = loaded.to(value.device)
+    return result

@@ -1,0 +1,104 @@
+"""What is fixed before a round starts: who takes part, and in which order each client sees its samples.
+
+Everything here depends on (seed, round, client) and on the phase's stream alone, never on the method or on the backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pflrepro.algorithms.phases import Draw, Phase
+from pflrepro.data.federation import Federation
+from pflrepro.randomness import generator
+from pflrepro.simulation.settings import Settings
+
+
+def cohort(seed: int, t: int, clients: int, participation: float) -> np.ndarray:
+    """The ids of the clients of round `t`: max(1, floor(participation * N)) of them, drawn without replacement, ascending."""
+    size = max(1, int(np.floor(participation * clients + 1e-9)))
+    if size == clients:
+        return np.arange(clients)
+    return np.sort(generator(seed, "cohort", t).permutation(clients)[:size])
+
+
+@dataclass(frozen=True)
+class Table:
+    """The batches of one phase for some clients, on the host.
+
+    index: [m, T, B] row numbers (0 where padded); mask: [m, T, B] bool, the true rows; steps: [m] batches of each client;
+    draws: slot -> [m, T, ...] random numbers.
+    """
+
+    index: np.ndarray
+    mask: np.ndarray
+    steps: np.ndarray
+    draws: dict[str, np.ndarray]
+
+    @property
+    def longest(self) -> int:
+        """The largest number of steps."""
+        return int(self.steps.max(initial=0))
+
+    def first(self, steps: int) -> Table:
+        """Only the first `steps` batches of every row."""
+        draws = {slot: values[:, :steps] for slot, values in self.draws.items()}
+        return Table(self.index[:, :steps], self.mask[:, :steps], np.minimum(self.steps, steps), draws)
+
+    def part(self, chosen: np.ndarray) -> Table:
+        """The rows `chosen`."""
+        draws = {slot: values[chosen] for slot, values in self.draws.items()}
+        return Table(self.index[chosen], self.mask[chosen], self.steps[chosen], draws)
+
+
+def batches(federation: Federation, phase: Phase, settings: Settings, seed: int, t: int, client: int, stream: str) -> list[np.ndarray]:
+    """The batches of one client in one phase: a list of row-number arrays (empty arrays where the phase has no data)."""
+    if phase.data == "none":
+        return [np.zeros(0, np.int64)] * phase.steps
+    rows = federation.rows[phase.data][client]
+    size = phase.batch or settings.batch_size
+    drop = settings.drop_last if phase.drop_last is None else phase.drop_last
+    passes = settings.local_epochs if phase.passes is None else phase.passes
+    if phase.scan:
+        return [rows[a : a + size] for a in range(0, len(rows), size)]
+    draw = generator(seed, stream, t, client)
+    end = len(rows) // size * size if drop else len(rows)
+    chosen: list[np.ndarray] = []
+    for _ in range(passes):
+        order = rows[draw.permutation(len(rows))]
+        chosen += [order[a : a + size] for a in range(0, end, size)]
+    return chosen[: phase.steps] if phase.steps else chosen
+
+
+def table(
+    federation: Federation, phase: Phase, settings: Settings, t: int, keys: list[tuple[int, int]], prefix: str = ""
+) -> Table:
+    """The table of a phase in round `t` for the (seed, client) pairs `keys`; `prefix` keys a prologue's draws apart."""
+    stream = prefix + (phase.stream or f"{phase.where}/{phase.data}")
+    chosen = [batches(federation, phase, settings, seed, t, client, stream) for seed, client in keys]
+    steps = np.array([len(batch) for batch in chosen], dtype=np.int64)
+    longest = int(steps.max(initial=0))
+    width = max((len(rows) for batch in chosen for rows in batch), default=0)
+    index = np.zeros((len(keys), longest, width), dtype=np.int64)
+    mask = np.zeros((len(keys), longest, width), dtype=bool)
+    for i, client_batches in enumerate(chosen):
+        for k, rows in enumerate(client_batches):
+            index[i, k, : len(rows)] = rows
+            mask[i, k, : len(rows)] = True
+    draws = {}
+    for slot, draw in phase.draws.items():
+        values = np.zeros((len(keys), longest, *draw.shape))
+        for i, (seed, client) in enumerate(keys):
+            source = generator(seed, f"{stream}/draws/{slot}", t, client)
+            values[i, : steps[i]] = _sample(source, draw, (int(steps[i]), *draw.shape))
+        draws[slot] = values
+    return Table(index, mask, steps, draws)
+
+
+def _sample(stream: np.random.Generator, draw: Draw, shape: tuple[int, ...]) -> np.ndarray:
+    if draw.distribution == "uniform":
+        return stream.random(shape)
+    if draw.distribution == "normal":
+        return stream.standard_normal(shape)
+    return stream.beta(*draw.parameters, size=shape)

@@ -1,0 +1,60 @@
+"""The settings of a run: everything about the protocol that is not the method, the data or the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pflrepro.errors import UserError, check_range, unknown
+
+RECEIVERS = ("all", "selected")
+STATISTICS = ("personal", "averaged")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a federation trains; the defaults are the protocol of DBE and GPFL.
+
+    Attributes:
+        rounds: number of rounds (at most; `patience` may stop earlier).
+        participation: share of clients a round, floor(share * N) drawn without replacement, at least one [LIB].
+        local_epochs: passes over the client's data a round; 1 [DBE, GPFL].
+        batch_size: 10 [DBE, GPFL].
+        lr: local learning rate; 0.005 for the papers' CNN [GPFL, code default].
+        momentum, weight_decay: of the local SGD; 0 [code].
+        drop_last: drop an incomplete last batch; True [DBE, code].
+        receivers: who gets the broadcast: `all` clients [LIB since 2023, code] or the `selected` ones [DBE App. A.1, GPFL Alg. 1].
+        statistics: batch-norm statistics stay `personal` [LIB: only parameters are averaged] or are `averaged` with weights n_i.
+        evaluate_after: also test after local training (costs one more test pass a round).
+        every: evaluate every so many rounds (and after the last).
+    """
+
+    rounds: int
+    participation: float = 1.0
+    local_epochs: int = 1
+    batch_size: int = 10
+    lr: float = 0.005
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    drop_last: bool = True
+    receivers: str = "all"
+    statistics: str = "personal"
+    evaluate_after: bool = True
+    patience: int = 0
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        check_range("rounds", self.rounds, 0, integer=True)
+        check_range("participation", self.participation, 0, 1, open_low=True)
+        check_range("local epochs", self.local_epochs, 1, integer=True)
+        check_range("batch size", self.batch_size, 1, integer=True)
+        check_range("learning rate", self.lr, 0)
+        check_range("momentum", self.momentum, 0)
+        if self.momentum >= 1:
+            raise UserError(f"momentum must be >= 0 and < 1, not {self.momentum!r}")
+        check_range("weight decay", self.weight_decay, 0)
+        check_range("patience", self.patience, 0, integer=True)
+        check_range("every", self.every, 1, integer=True)
+        if self.receivers not in RECEIVERS:
+            raise unknown("receivers", self.receivers, RECEIVERS)
+        if self.statistics not in STATISTICS:
+            raise unknown("batch-norm statistics", self.statistics, STATISTICS)

@@ -1,0 +1,396 @@
+"""The rounds of a federation, several seeds side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.task import Context, Setup, Task
+from pflrepro.data.federation import Federation
+from pflrepro.errors import UserError, unknown
+from pflrepro.models import build_model
+from pflrepro.models.split import FunctionalModule, buffers_of, parameters_of
+from pflrepro.simulation.backends import Wish, activations, choose_backend
+from pflrepro.simulation.launch import Launch
+from pflrepro.simulation.program import TEST, Program
+from pflrepro.simulation.replica import Replica
+from pflrepro.simulation.schedule import cohort, table
+from pflrepro.simulation.settings import Settings
+from pflrepro.trees import Tree, concatenate
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+class Simulation:
+    """One method on one federation, for several seeds at once.
+
+    Every seed has its own initial weights, cohorts, batch orders and draws; the data and the partition are the same. `step()`
+    runs one round of all seeds and tests; with `rounds` done, `finished` is true. `state()`/`restore()` hold all that fixes the
+    future, so that a resumed run is bit for bit the uninterrupted one on a CPU.
+
+    Args:
+        method: see `pflrepro.algorithms`. federation: the clients' data. model: a name in `pflrepro.models.MODELS`.
+        settings: the protocol. seeds: one run each.
+        backend: `loop`, `batched`, `graph`, or `auto` (by device and a short timing).
+        workers: threads of the loop backend on a CPU; default: one a core. chunk: rows a launch at most; default: what fits `memory`.
+        memory: bytes that a launch may use; default: three quarters of what is free.
+        dtype: `float32` or `float64`.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        federation: Federation,
+        model: str,
+        settings: Settings,
+        seeds: Sequence[int],
+        backend: str = "auto",
+        device: str | torch.device = "cpu",
+        workers: int | None = None,
+        chunk: int | None = None,
+        memory: int | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        if dtype not in DTYPES:
+            raise unknown("number type", dtype, DTYPES)
+        if len(seeds) == 0 or len(set(seeds)) != len(seeds):
+            raise UserError(f"seeds must be one or more different numbers, not {list(seeds)}")
+        self.method, self.settings, self.seeds = method, settings, list(seeds)
+        self.federation = federation.hold_out(method.holdout)
+        self.dtype, self.device = DTYPES[dtype], federation.device
+        networks = [build_model(model, federation.shape, federation.classes, seed) for seed in seeds]
+        network = networks[0]
+        self.task = Task(
+            clients=federation.clients,
+            classes=federation.classes,
+            features=network.features,
+            info=self.federation.info(),
+            base=FunctionalModule(network.base),
+            head=FunctionalModule(network.head),
+            local_epochs=settings.local_epochs,
+            batch_size=settings.batch_size,
+            momentum=settings.momentum,
+        )
+        setups = [self._setup(seed, net) for seed, net in zip(seeds, networks, strict=True)]
+        setups = [replace(setup, parts=method.layout(setup)) for setup in setups]
+        self.kinds = {name: part.kind for name, part in setups[0].parts.items()}
+        self.replicas = [Replica.start(method, setup, settings.statistics) for setup in setups]
+        self._refuse_partial_norm_batches()
+        self.round = 0
+        self.prologue_done = method.prologue() is None
+        self.traffic: dict[str, float] = {}
+        sample = torch.arange(min(2, len(federation.y)), device=self.device)
+        self.activations = activations(network, self.federation.batch(sample, torch.float32)[0].cpu())
+        self._test = table(self.federation, TEST, settings, 0, [(0, client) for client in range(self.task.clients)])
+        self._asked = Wish(backend, workers, chunk, memory)
+        self._choose(self._asked)
+
+    # ---- construction ------------------------------------------------------------------------------------------------------
+    def _setup(self, seed: int, network) -> Setup:
+        def part(module: torch.nn.Module) -> Part:
+            place = (self.device, self.dtype)
+            return Part("shared", parameters_of(module).to(*place), buffers_of(module).to(*place))
+
+        return Setup(
+            **vars(self.task),
+            parts={"base": part(network.base), "head": part(network.head)},
+            seed=seed,
+            dtype=self.dtype,
+            device=self.device,
+        )
+
+    def _refuse_partial_norm_batches(self) -> None:
+        has_norm = self.task.base.has_buffers or self.task.head.has_buffers
+        kept = not self.settings.drop_last or any(
+            phase.drop_last is False for phase in self.method.phases(Clock(0, self.settings.rounds)) if not phase.scan
+        )
+        if has_norm and kept:
+            raise UserError("a network with batch norm needs drop_last=True: an incomplete batch has other statistics when padded")
+
+    def _choose(self, wish: Wish) -> None:
+        choice = choose_backend(self, wish)
+        self.backend, self.chunk, self.facts = choice.backend, choice.chunk, choice.facts
+
+    def program(self, method: Method | None = None, backend=None) -> Program:
+        """The functions of one client for a backend."""
+        return Program(
+            method=method or self.method,
+            task=self.task,
+            kinds=self.kinds,
+            settings=self.settings,
+            federation=self.federation,
+            dtype=self.dtype,
+            differentiate=(backend or self.backend).differentiate,
+        )
+
+    # ---- rounds ------------------------------------------------------------------------------------------------------------
+    @property
+    def finished(self) -> bool:
+        return self.round >= self.settings.rounds and bool(self.replicas[0].history["round"])
+
+    def step(self) -> None:
+        """The next round of every seed and the tests behind it; the first call also tests the untrained models.
+
+        Once everything is finished it does nothing.
+        """
+        if not self.replicas[0].history["round"]:
+            self._prologue()
+            self._evaluate(seconds=0.0, participated=[np.zeros(self.task.clients, bool) for _ in self.replicas])
+        if self.round >= self.settings.rounds:
+            return
+        started = time.perf_counter()
+        clock = Clock(self.round, self.settings.rounds)
+        cohorts = [self.cohort(replica, clock.t) for replica in self.replicas]
+        self._train(self.method, clock, cohorts)
+        self._synchronise()
+        seconds = time.perf_counter() - started
+        self.round += 1
+        participated = [np.isin(np.arange(self.task.clients), ids) for ids in cohorts]
+        if self.round % self.settings.every == 0 or self.round == self.settings.rounds:
+            self._evaluate(seconds, participated)
+
+    def cohort(self, replica: Replica, t: int) -> np.ndarray:
+        """The clients of round `t` of one seed."""
+        return cohort(replica.seed, t, self.task.clients, self.settings.participation)
+
+    def _prologue(self) -> None:
+        prologue = self.method.prologue()
+        if self.prologue_done or prologue is None:
+            return
+        everyone = np.arange(self.task.clients)
+        for r in range(prologue.rounds):
+            t = r - prologue.rounds
+            cohorts = [everyone if prologue.everyone else self.cohort(replica, t) for replica in self.replicas]
+            self._train(prologue.method, Clock(t, self.settings.rounds), cohorts, prefix="prologue/")
+        self.prologue_done = True
+
+    def _train(self, method: Method, clock: Clock, cohorts: list[np.ndarray], prefix: str = "") -> None:
+        program = self.program(method)
+        phases = method.phases(clock)
+        launch = self.launch(program, clock, cohorts, phases, prefix)
+        started = [replica.server for replica in self.replicas]
+        results = concatenate([self.backend.participate(program, part) for part in self._chunks(launch)])
+        for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
+            mine = torch.as_tensor(np.flatnonzero(launch.seed_of == s), device=self.device)
+            self._close_round(program, clock, replica, started[s], ids, results[mine], launch.received[s], phases, prefix)
+
+    def launch(
+        self, program: Program, clock: Clock, cohorts: list[np.ndarray], phases: list[Phase], prefix: str
+    ) -> Launch:
+        """The local training of one round for the cohorts of all seeds; `prefix` keys a prologue's draws apart."""
+        received, rows, keys, seed_of = [], [], [], []
+        for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
+            common, row = self._receive(program.method, replica, ids)
+            received.append(common)
+            rows.append(row)
+            keys += [(replica.seed, int(client)) for client in ids]
+            seed_of += [s] * len(ids)
+        working = [phase for phase in phases if phase.where == "clients"]
+        tables = [table(self.federation, phase, self.settings, clock.t, keys, prefix) for phase in working]
+        stacked = concatenate(rows)
+        steps = {phase.name: torch.as_tensor(tab.steps, device=self.device) for phase, tab in zip(working, tables, strict=True)}
+        stacked["steps"] = Tree(steps)
+        held = self.settings.receivers == "selected" and not prefix
+        adapt = [phase for phase in phases if phase.where == "adapt"] if held else []
+        test = self._test.part(np.array([client for _, client in keys], dtype=np.int64))
+        return Launch(
+            received=received,
+            seed_of=np.array(seed_of),
+            rows=stacked,
+            keys=keys,
+            phases=working,
+            tables=tables,
+            adapt=adapt,
+            adapt_tables=[table(self.federation, phase, self.settings, clock.t + 1, keys) for phase in adapt],
+            test=test,
+            scalars={phase.name: program.scalars(phase, clock) for phase in [*working, *adapt]} | {"": program.scalars(None, clock)},
+            t=clock.t,
+            score_after=self.settings.evaluate_after and not prefix,
+            score_held=held,
+        )
+
+    def _receive(self, method: Method, replica: Replica, ids: np.ndarray) -> tuple[Tree, Tree]:
+        """(what all of `ids` receive, their rows)."""
+        chosen = torch.as_tensor(ids, device=self.device)
+        common, own = method.send(replica.server, self._cohort_tree(ids))
+        received = Tree(common=common, buffers=replica.averaged)
+        row = Tree(own=own, client=replica.clients[chosen], info=self.task.info[chosen], buffers=replica.kept[chosen], steps=Tree())
+        return received, row
+
+    def _cohort_tree(self, ids: np.ndarray) -> Tree:
+        chosen = torch.as_tensor(ids, device=self.device)
+        info = self.task.info[chosen]
+        n = info.n.to(self.dtype)
+        count = torch.tensor(self.task.clients, device=self.device)
+        return Tree(id=chosen, n=n, p=n / n.sum().clamp(min=1), counts=info.counts, N=count)
+
+    def _close_round(
+        self,
+        program: Program,
+        clock: Clock,
+        replica: Replica,
+        server: Tree,
+        ids: np.ndarray,
+        result: Tree,
+        received: Tree,
+        phases: list[Phase],
+        prefix: str,
+    ) -> None:
+        """Server phases, aggregation, and the clients' rows back into their stores."""
+        method, cohort_tree = program.method, self._cohort_tree(ids)
+        for phase in (phase for phase in phases if phase.where == "server"):
+            batches = table(self.federation, phase, self.settings, clock.t, [(replica.seed, 0)], prefix)
+            ctx = self._server_context(program, phase, clock, received)
+            for k in range(batches.longest):
+                draws = {slot: torch.as_tensor(v[0, k], dtype=self.dtype, device=self.device) for slot, v in batches.draws.items()}
+                server = server | method.serve(server, result.upload, Tree(draws), cohort_tree, ctx)
+        ctx = self._server_context(program, None, clock, received)
+        with torch.no_grad():
+            server = server | method.aggregate(server, result.upload, cohort_tree, ctx)
+        replica.server = server.map(lambda leaf: leaf.detach())
+        chosen = torch.as_tensor(ids, device=self.device)
+        changed = result.client
+        if changed.has_leaves():
+            replica.clients = replica.clients | _put(replica.clients, chosen, changed)
+        if result.kept.has_leaves():
+            replica.kept = replica.kept.put(chosen, result.kept)
+        if result.averaged.has_leaves():
+            replica.averaged = result.averaged.mix(cohort_tree.p)
+        if "after" in result:
+            replica.after[ids] = np.rint(result.after.correct.cpu().numpy()).astype(np.int64)
+        if "held" in result:
+            replica.held = replica.held.put(chosen, result.held)
+        if not self.traffic and not prefix:
+            rows = max(len(ids), 1)
+            own = received.common.size() + self._receive(method, replica, ids)[1].own.size() / rows
+            self.traffic = {"numbers_down": float(own), "numbers_up": result.upload.size() / rows}
+
+    def _server_context(self, program: Program, phase: Phase | None, clock: Clock, received: Tree) -> Context:
+        scalars = program.scalars(phase, clock)
+        row = Tree(own=Tree(), client=Tree(), info=Tree(), steps=Tree(), buffers=Tree())
+        ctx = program.context(phase, scalars, received, row)
+        return Context(**(vars(ctx) | {"clock": clock}))
+
+    def _chunks(self, launch: Launch) -> list[Launch]:
+        if self.chunk is None or len(launch) <= self.chunk:
+            return [launch]
+        bounds = range(0, len(launch), self.chunk)
+        return [launch.part(np.arange(start, min(start + self.chunk, len(launch)))) for start in bounds]
+
+    # ---- tests -------------------------------------------------------------------------------------------------------------
+    def _evaluate(self, seconds: float, participated: list[np.ndarray]) -> None:
+        started = time.perf_counter()
+        clock = Clock(self.round, self.settings.rounds)
+        program = self.program()
+        for replica, took_part in zip(self.replicas, participated, strict=True):
+            scores = self._scores(program, replica, clock)
+            record = {
+                "round": np.array(self.round, dtype=np.int64),
+                "correct": np.rint(scores.correct.cpu().numpy()).astype(np.int64),
+                "loss": scores.loss.double().cpu().numpy(),
+                "correct_after": replica.after.copy(),
+                "participated": took_part,
+                "seconds": np.array(seconds),
+            }
+            for name, value in record.items():
+                replica.history[name].append(value)
+        spent = (time.perf_counter() - started) / len(self.replicas)
+        for replica in self.replicas:
+            replica.history["seconds_evaluation"].append(np.array(spent))
+
+    def _scores(self, program: Program, replica: Replica, clock: Clock) -> Tree:
+        """`correct` and `loss` [N] before the next local training.
+
+        With receivers = selected, only the cohort of the next round has received: all others are tested with what they hold,
+        and since that does not change, with the scores it had when they last trained.
+        """
+        everyone = np.arange(self.task.clients)
+        ids = everyone
+        if self.settings.receivers == "selected" and self.round > 0:
+            ids = self.cohort(replica, clock.t)
+        adapt = [phase for phase in program.method.phases(clock) if phase.where == "adapt"]
+        received, rows = self._receive(program.method, replica, ids)
+        keys = [(replica.seed, int(client)) for client in ids]
+        launch = Launch(
+            received=[received],
+            seed_of=np.zeros(len(ids), np.int64),
+            rows=rows,
+            keys=keys,
+            adapt=adapt,
+            adapt_tables=[table(self.federation, phase, self.settings, clock.t, keys) for phase in adapt],
+            test=self._test.part(ids),
+            scalars={phase.name: program.scalars(phase, clock) for phase in adapt} | {"": program.scalars(None, clock)},
+            t=clock.t,
+        )
+        steps = zip(adapt, launch.adapt_tables, strict=True)
+        rows["steps"] = Tree({phase.name: torch.as_tensor(tab.steps, device=self.device) for phase, tab in steps})
+        scores = concatenate([self.backend.evaluate(program, part) for part in self._chunks(launch)])
+        if self.settings.receivers == "all":
+            return scores
+        if self.round == 0:
+            replica.held = scores  # nobody has trained: all hold the common start
+            return scores
+        return replica.held.put(torch.as_tensor(ids, device=self.device), scores)
+
+    # ---- state -------------------------------------------------------------------------------------------------------------
+    def _synchronise(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def state_of(self, index: int) -> dict[str, np.ndarray]:
+        """All that fixes the future of seed number `index`, and its history, as arrays."""
+        progress = {
+            "progress/round": np.array(self.round),
+            "progress/prologue_done": np.array(self.prologue_done),
+            "progress/backend": np.array(self.backend.name),
+            "progress/chunk": np.array(self.chunk or 0),
+        }
+        return self.replicas[index].state() | progress
+
+    def restore_seed(self, index: int, arrays: dict[str, np.ndarray]) -> None:
+        """Take up seed number `index` where `state_of` left it; all seeds of a simulation must be at the same round.
+
+        A backend or chunk that was left to us is taken over from the state, so that the numbers stay the same to the bit.
+        """
+        self.replicas[index].restore(arrays)
+        self.round = int(arrays["progress/round"])
+        self.prologue_done = bool(arrays["progress/prologue_done"])
+        if self._asked.backend == "auto":
+            name, chunk = str(arrays["progress/backend"]), int(arrays["progress/chunk"]) or None
+            if (name, chunk) != (self.backend.name, self.chunk):
+                self._choose(replace(self._asked, backend=name, chunk=chunk))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """`state_of` every seed, keys prefixed `seed{index}/`."""
+        return {f"seed{i}/{name}": value for i in range(len(self.seeds)) for name, value in self.state_of(i).items()}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take up all seeds where `state` left them."""
+        for i in range(len(self.seeds)):
+            prefix = f"seed{i}/"
+            self.restore_seed(i, {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)})
+
+    def history(self, index: int) -> dict[str, np.ndarray]:
+        """The history of seed number `index` as arrays; see `pflrepro.experiments.store` for the schema."""
+        arrays = {name: np.stack(rows) for name, rows in self.replicas[index].history.items() if rows}
+        sizes = {"test_samples": self.federation.sizes("test"), "train_samples": self.federation.sizes("train")}
+        return arrays | sizes
+
+
+def _put(store: Tree, rows: torch.Tensor, changed: Tree) -> Tree:
+    """The changed entries of a store, with `rows` replaced."""
+    result = Tree()
+    for name, value in changed.items():
+        if isinstance(value, Tree):
+            result[name] = _put(store[name], rows, value)
+        else:
+            result[name] = store[name].index_copy(0, rows, value.to(store[name].dtype))
+    return result
+
+

@@ -161,6 +161,8 @@ def _load(path: str) -> type[Method]:
     from pflrepro.algorithms.contract import Method
 
     module_name, _, class_name = path.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")) or not class_name.isidentifier():
+        raise UserError(f"an own algorithm is given as module:Class, not {path!r}")
     if "" not in sys.path:
         sys.path.append("")
     try:

@@ -1,0 +1,206 @@
+"""The array cache: one npz a data set, read and written without pickles, never trusted unchecked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import zipfile
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from pflrepro.errors import CorruptFile, UserError
+
+REQUIRED = ("x", "y")
+OPTIONAL = ("split", "group", "classes")
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """The decoded arrays of one data set, in the cache's row order (pooled: official training rows, then test rows).
+
+    x:       [N, ...] samples, as stored (uint8 images, float sensor arrays, integer token ids); not normalised.
+    y:       int64 [N], labels 0 .. C-1.
+    split:   uint8 [N] or None; 0 = official training row, 1 = official test row.
+    group:   int64 [N] or None; the writer, patient, user or domain of a row.
+    classes: text [C] or None; the names of the classes.
+
+    Raises `CorruptFile` if the arrays do not fit together.
+    """
+
+    name: str
+    x: np.ndarray
+    y: np.ndarray
+    split: np.ndarray | None = None
+    group: np.ndarray | None = None
+    classes: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        # One canonical dtype and byte order a key, so that equal data have equal fingerprints whoever wrote the file.
+        canonical = {
+            "x": _samples(self.name, self.x),
+            "y": _integers(self.name, "y", self.y, np.int64, low=0),
+            "split": _integers(self.name, "split", self.split, np.uint8, low=0, high=1),
+            "group": _integers(self.name, "group", self.group, np.int64),
+            "classes": _class_names(self.name, self.classes),
+        }
+        for key, value in canonical.items():
+            object.__setattr__(self, key, value)
+        for key in ("y", "split", "group"):
+            value = canonical[key]
+            if value is not None and len(value) != len(canonical["x"]):
+                raise _odd(self.name, f"'{key}' has {len(value)} rows, 'x' has {len(canonical['x'])}")
+        if self.classes is not None and int(self.y.max()) >= len(self.classes):
+            raise _odd(self.name, f"label {int(self.y.max())} is beyond the {len(self.classes)} class names")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one stored sample, without the row axis."""
+        return self.x.shape[1:]
+
+    @property
+    def class_count(self) -> int:
+        """C: the number of class names, or the largest label + 1 where there are none."""
+        return int(self.y.max()) + 1 if self.classes is None else len(self.classes)
+
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of dtype, shape and bytes of the decoded arrays that a run can see: x, y and, where present, group.
+
+        It does not depend on the file (compression, further keys), nor on `split` and `classes`, which no run reads.
+        """
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for key in ("x", "y", "group"):
+            value = getattr(self, key)
+            if value is not None:
+                digest.update(f"{key} {value.dtype.str} {value.shape}\n".encode())
+                digest.update(value.data)
+        return digest.hexdigest()
+
+
+def save_arrays(path: Path, arrays: Arrays) -> None:
+    """Write `arrays` as one uncompressed npz: to a temporary name in the same folder, then renamed (atomic).
+
+    Raises `UserError` if the folder cannot be written.
+    """
+    path = Path(path)
+    members = {key: getattr(arrays, key) for key in (*REQUIRED, *OPTIONAL)}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        try:
+            with open(temporary, "xb") as file:
+                np.savez(file, **{key: value for key, value in members.items() if value is not None})
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def read_arrays(path: Path, name: str | None = None) -> Arrays:
+    """Read an array cache and check it; keys other than x, y, split, group, classes are ignored.
+
+    Raises `FileNotFoundError` if there is no such file and `CorruptFile` for anything odd: see `read_members`, and arrays that do
+    not fit together.
+    """
+    path = Path(path)
+    members = read_members(path, REQUIRED, OPTIONAL)
+    try:
+        return Arrays(name=path.stem if name is None else name, **members)
+    except CorruptFile as error:
+        raise CorruptFile(f"{path} is corrupt: {error}") from None
+
+
+def read_members(path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
+    """The named arrays of an npz file, without pickles; optional ones only where they exist.
+
+    Raises `FileNotFoundError`, `UserError` where the file must not be read, and `CorruptFile` for anything that is not a whole npz
+    archive of plain arrays with the required keys.
+    """
+    try:
+        with open(path, "rb") as stream:
+            if not zipfile.is_zipfile(stream):
+                raise CorruptFile(f"{path} is corrupt: not an npz archive")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as archive:
+                missing = [key for key in required if key not in archive.files]
+                if missing:
+                    raise CorruptFile(f"{path} is corrupt: it has no array {missing[0]!r}")
+                return {key: archive[key] for key in (*required, *optional) if key in archive.files}
+    except FileNotFoundError:
+        raise
+    except PermissionError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    except _DAMAGE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CorruptFile(f"{path} is corrupt: {reason[:200]}") from None
+
+
+# What numpy and zipfile raise for damaged archives, truncated members, broken headers and pickled arrays.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    TypeError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def _odd(name: str, what: str) -> CorruptFile:
+    return CorruptFile(f"the arrays of {name!r} do not fit together: {what}")
+
+
+def _samples(name: str, value: np.ndarray) -> np.ndarray:
+    value = np.asarray(value)
+    if value.dtype.kind not in "biuf":
+        raise _odd(name, f"'x' has dtype {value.dtype}, not numbers")
+    if value.ndim < 2 or 0 in value.shape:
+        raise _odd(name, f"'x' has shape {value.shape}, not [samples, ...]")
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        raise _odd(name, "'x' has values that are not finite")
+    return np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+
+
+def _integers(
+    name: str, key: str, value: np.ndarray | None, dtype: type, low: int | None = None, high: int | None = None
+) -> np.ndarray | None:
+    if value is None:
+        return None
+    value = np.asarray(value)
+    if value.dtype.kind not in "biu" or value.ndim != 1:
+        raise _odd(name, f"{key!r} has dtype {value.dtype} and shape {value.shape}, not one whole number a row")
+    if value.dtype == np.uint64 and len(value) and int(value.max()) > np.iinfo(np.int64).max:
+        raise _odd(name, f"{key!r} has the value {value.max()}")
+    for bound, wrong in ((low, lambda: value.min() < low), (high, lambda: value.max() > high)):
+        if bound is not None and len(value) and wrong():
+            raise _odd(name, f"{key!r} has values outside {low}..{'' if high is None else high}")
+    return np.ascontiguousarray(value, dtype=np.dtype(dtype).newbyteorder("<"))
+
+
+def _class_names(name: str, value: np.ndarray | None) -> np.ndarray | None:
+    if value is None:
+        return None
+    value = np.asarray(value)
+    if value.dtype.kind != "U" or value.ndim != 1 or not len(value):
+        raise _odd(name, f"'classes' has dtype {value.dtype} and shape {value.shape}, not one text a class")
+    return value

@@ -1,0 +1,316 @@
+"""How each kind of partition assigns rows to clients: host draws, then sorting and gathering on the labels' device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pflrepro.data import recipes
+from pflrepro.data.arrays import read_members
+from pflrepro.data.published import published_counts, read_counts
+from pflrepro.data.specs import (
+    Counts,
+    Dirichlet,
+    File,
+    Group,
+    Iid,
+    PapersDirichlet,
+    PapersPathological,
+    Pathological,
+    Spec,
+)
+from pflrepro.errors import CorruptFile, UserError
+from pflrepro.randomness import generator
+
+Sides = tuple[list[Tensor], list[Tensor]]
+
+
+def divide(
+    spec: Spec, labels: Tensor, clients: int | None, seed: int, groups: Tensor | None, min_size: int, test_share: float
+) -> Sides:
+    """Training and test rows of each client; the arguments are those of `partition`, checked one by one already."""
+    if isinstance(spec, Group | Counts | File):
+        client, clients, is_test = _given(spec, labels, clients, seed, groups)
+        if min_size > 0:
+            _refuse_empty(spec, client, clients)
+    else:
+        clients = _possible(spec, len(labels), clients, min_size)
+        if isinstance(spec, PapersDirichlet | PapersPathological):
+            return _papers(spec, labels, clients, seed, min_size, test_share)
+        is_test = None
+        if isinstance(spec, Iid):
+            client = _equal_numbers(labels, clients, seed)
+        else:
+            client = _by_class(labels, _skewed_sizes(spec, labels, clients, seed, min_size), seed)
+    if is_test is None:
+        is_test = _random_test_rows(client, clients, seed, test_share)
+    return _sides(client, is_test, clients)
+
+
+def as_integers(name: str, values: Any, device: torch.device | None) -> Tensor:
+    """`values` as an int64 vector on `device` (None: where they are); raises `UserError` for anything else."""
+    try:
+        tensor = torch.as_tensor(values, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"{name} must be a vector of whole numbers: {error}") from None
+    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise UserError(f"{name} must be a vector of whole numbers, not {tensor.dtype} of shape {tuple(tensor.shape)}")
+    return tensor.to(torch.int64)
+
+
+def _possible(spec: Spec, samples: int, clients: int | None, min_size: int) -> int:
+    if clients is None:
+        raise UserError(f"partition '{spec}' needs the number of clients")
+    if clients > samples:
+        raise UserError(f"clients must be <= {samples}, the number of samples, not {clients}")
+    if min_size * clients > samples and not isinstance(spec, PapersPathological):
+        raise UserError(
+            f"{clients} clients with min_size = {min_size} samples each need {min_size * clients:,} samples; there are {samples:,}"
+        )
+    return clients
+
+
+# ---- rows -> clients ---------------------------------------------------------------------------------------------------------
+
+
+def _shuffled(count: int, purpose: str, seed: int, device: torch.device) -> Tensor:
+    """A random order of 0 .. count-1, drawn on the host."""
+    return torch.from_numpy(generator(seed, purpose).permutation(count)).to(device)
+
+
+def _equal_numbers(labels: Tensor, clients: int, seed: int) -> Tensor:
+    samples = len(labels)
+    client = torch.empty_like(labels)
+    place = torch.arange(samples, device=labels.device)
+    client[_shuffled(samples, "partition/order", seed, labels.device)] = place * clients // samples
+    return client
+
+
+def _by_class(labels: Tensor, sizes: np.ndarray, seed: int) -> Tensor:
+    """Give client i `sizes[i, k]` random rows of class k; the rest stays unused (-1)."""
+    clients, classes = sizes.shape
+    available = torch.bincount(labels, minlength=classes).cpu().numpy()
+    for label in np.flatnonzero(sizes.sum(0) > available[:classes]):
+        wanted = int(sizes[:, label].sum())
+        raise UserError(
+            f"the counts ask for {wanted:,} samples of class {label}; the data set has {available[label]:,}"
+        )
+    cells = np.zeros((len(available), clients + 1), dtype=np.int64)
+    cells[:classes, :clients] = sizes.T
+    cells[:, clients] = available - cells.sum(1)
+    owners = torch.cat([torch.arange(clients), torch.tensor([-1])]).repeat(len(available)).to(labels.device)
+    order = _shuffled(len(labels), "partition/order", seed, labels.device)
+    order = order[torch.argsort(labels[order], stable=True)]  # class by class, in random order within each
+    client = torch.empty_like(labels)
+    client[order] = owners.repeat_interleave(torch.from_numpy(cells.reshape(-1)).to(labels.device))
+    return client
+
+
+def _random_test_rows(client: Tensor, clients: int, seed: int, test_share: float) -> Tensor:
+    """Choose n_i - floor((1 - test_share) n_i) random rows of every client i."""
+    order = _shuffled(len(client), "partition/split", seed, client.device)
+    order = order[torch.argsort(client[order], stable=True)]  # unused rows first, then client by client in random order
+    sizes = torch.bincount(client + 1, minlength=clients + 1)
+    held_out = [0, *(size - recipes.train_size(size, test_share) for size in sizes[1:].tolist())]
+    start = torch.cumsum(sizes, 0) - sizes
+    rank = torch.arange(len(client), device=client.device) - start.repeat_interleave(sizes)
+    is_test = torch.empty_like(client, dtype=torch.bool)
+    is_test[order] = rank < torch.tensor(held_out, device=client.device).repeat_interleave(sizes)
+    return is_test
+
+
+def _sides(client: Tensor, is_test: Tensor, clients: int) -> Sides:
+    """Row numbers in ascending order, client by client."""
+    side = 2 * client + is_test + 2  # 0, 1: unused; then training and test of client 0, 1, ...
+    rows = torch.argsort(side, stable=True)
+    parts = rows.split(torch.bincount(side, minlength=2 * clients + 2).tolist())
+    return list(parts[2::2]), list(parts[3::2])
+
+
+# ---- sizes of label-skewed clients -------------------------------------------------------------------------------------------
+
+
+def _skewed_sizes(spec: Spec, labels: Tensor, clients: int, seed: int, min_size: int) -> np.ndarray:
+    """Samples of each client and class, int64 [N, C]; at most 1,000 draws until the smallest client has `min_size`."""
+    class_sizes = torch.bincount(labels).cpu().numpy()
+    random = generator(seed, "partition/sizes")
+    if isinstance(spec, Dirichlet):
+        attempt = _dirichlet(class_sizes, clients, spec.alpha, random)
+    elif isinstance(spec, Pathological):
+        attempt = _pathological(class_sizes, clients, spec.labels, random)
+    else:
+        raise TypeError(f"no sizes for a partition of kind {spec.kind!r}")
+    best = -1
+    for _ in range(recipes.ATTEMPTS):
+        sizes = attempt()
+        smallest = int(sizes.sum(1).min())
+        if smallest >= min_size:
+            return sizes
+        best = max(best, smallest)
+    raise recipes.too_small(f"'{spec}'", clients, min_size, best)
+
+
+def _slices(shares: np.ndarray, total: int) -> np.ndarray:
+    """Cut `total` samples at floor(cumsum(shares) total); the last share takes the rest."""
+    cuts = np.floor(np.cumsum(shares)[:-1] * total).astype(np.int64)
+    return np.diff(np.concatenate([[0], np.minimum(cuts, total), [total]]))
+
+
+def _dirichlet(
+    class_sizes: np.ndarray, clients: int, alpha: float, random: np.random.Generator
+) -> Callable[[], np.ndarray]:
+    """Class by class, shares ~ Dirichlet(alpha) over the clients that hold fewer than n/N samples so far.
+
+    A Dirichlet draw restricted to some of its entries and renormalised is a Dirichlet draw over these, so this is the papers' rule
+    (draw for all, set the full clients to zero, renormalise) without its division by zero.
+    """
+    total = int(class_sizes.sum())
+
+    def attempt() -> np.ndarray:
+        sizes = np.zeros((clients, len(class_sizes)), dtype=np.int64)
+        held = np.zeros(clients, dtype=np.int64)
+        for label in np.flatnonzero(class_sizes):
+            open_ = np.flatnonzero(held * clients < total)
+            sizes[open_, label] = _slices(_shares(len(open_), alpha, random), int(class_sizes[label]))
+            held += sizes[:, label]
+        return sizes
+
+    return attempt
+
+
+def _shares(count: int, alpha: float, random: np.random.Generator) -> np.ndarray:
+    shares = random.dirichlet(np.full(count, alpha))
+    if abs(shares.sum() - 1) < 1e-6:
+        return shares
+    shares = np.zeros(
+        count
+    )  # alpha so small or large that the draw left the range of numbers: its limit for small alpha
+    shares[random.integers(count)] = 1.0
+    return shares
+
+
+def _pathological(
+    class_sizes: np.ndarray, clients: int, labels_a_client: int, random: np.random.Generator
+) -> Callable[[], np.ndarray]:
+    """Every client holds exactly `labels_a_client` classes, every class has an equal number of holders (up to one).
+
+    The classes, in random order and repeated, are dealt to the clients in random order. A class is cut at uniformly random points
+    (Dirichlet(1)), after each of its q holders got floor(n_k / (10 q)) samples, at least 1 (the papers' lower bound).
+    """
+    present = np.flatnonzero(class_sizes)
+    if labels_a_client > len(present):
+        raise UserError(f"K in pathological:K must be <= {len(present)}, the number of classes, not {labels_a_client}")
+    if clients * labels_a_client < len(present):
+        raise UserError(
+            f"{clients} clients with {labels_a_client} classes each leave {len(present) - clients * labels_a_client} of "
+            f"{len(present)} classes unassigned; use more clients or a larger K"
+        )
+    deck = random.permutation(present)[np.arange(clients * labels_a_client) % len(present)]
+    hands = deck.reshape(clients, labels_a_client)[random.permutation(clients)]
+    holders = {label: np.flatnonzero((hands == label).any(1)) for label in present}
+    for label, who in holders.items():
+        if class_sizes[label] < len(who):
+            raise UserError(
+                f"class {label} has {class_sizes[label]} samples, too few for the {len(who)} clients that must hold it"
+            )
+
+    def attempt() -> np.ndarray:
+        sizes = np.zeros((clients, len(class_sizes)), dtype=np.int64)
+        for label, who in holders.items():
+            low = max(1, int(class_sizes[label]) // (10 * len(who)))
+            rest = int(class_sizes[label]) - low * len(who)
+            sizes[who, label] = low + _slices(_shares(len(who), 1.0, random), rest)
+        return sizes
+
+    return attempt
+
+
+# ---- given partitions --------------------------------------------------------------------------------------------------------
+
+
+def _given(
+    spec: Group | Counts | File, labels: Tensor, clients: int | None, seed: int, groups: Tensor | None
+) -> tuple[Tensor, int, Tensor | None]:
+    """Client of every row, number of clients, and the given test rows if there are any."""
+    is_test = None
+    if isinstance(spec, Group):
+        client, found = _by_group(labels, groups)
+    elif isinstance(spec, Counts):
+        sizes = read_counts(spec.source) if spec.is_file else published_counts(spec.source)
+        client, found = _by_class(labels, sizes, seed), len(sizes)
+    else:
+        client, is_test, found = _from_file(Path(spec.path), len(labels))
+        client, is_test = client.to(labels.device), is_test.to(labels.device)
+    if clients is not None and clients != found:
+        raise UserError(f"partition '{spec}' has {found} clients, not {clients}")
+    return client, found, is_test
+
+
+def _by_group(labels: Tensor, groups: Tensor | None) -> tuple[Tensor, int]:
+    if groups is None:
+        raise UserError(
+            "partition 'group' needs a data set with groups (writers, patients, users, domains); this one has none"
+        )
+    if groups.shape != labels.shape:
+        raise UserError(f"there are {len(groups):,} groups for {len(labels):,} samples")
+    known, client = torch.unique(groups, return_inverse=True)
+    return client, len(known)
+
+
+def _from_file(path: Path, samples: int) -> tuple[Tensor, Tensor, int]:
+    try:
+        members = read_members(path, ("client", "is_test"))
+    except FileNotFoundError:
+        raise UserError(f"there is no partition file {path}") from None
+    client, is_test = members["client"], members["is_test"]
+    for key, values, kinds in (("client", client, "iu"), ("is_test", is_test, "biu")):
+        if values.ndim != 1 or values.dtype.kind not in kinds:
+            raise CorruptFile(f"{path}: '{key}' has dtype {values.dtype} and shape {values.shape}, not one entry a row")
+        if len(values) != samples:
+            raise CorruptFile(f"{path}: '{key}' has {len(values):,} entries; the data set has {samples:,} rows")
+    if not np.isin(is_test, (0, 1)).all():
+        raise CorruptFile(f"{path}: 'is_test' has values other than 0 and 1")
+    low, high = int(client.min()), int(client.max())
+    if low < -1 or high < 0 or high >= samples:
+        raise CorruptFile(
+            f"{path}: 'client' has values from {low} to {high}; expected -1 (unused) or 0 .. {samples - 1}"
+        )
+    return torch.from_numpy(client.astype(np.int64)), torch.from_numpy(is_test.astype(bool)), high + 1
+
+
+def _refuse_empty(spec: Spec, client: Tensor, clients: int) -> None:
+    empty = (torch.bincount(client + 1, minlength=clients + 1)[1:] == 0).nonzero().flatten().tolist()
+    if empty:
+        raise UserError(
+            f"partition '{spec}' leaves {len(empty)} of {clients} clients without samples, client {empty[0]} first; "
+            "min_size = 0 allows that"
+        )
+
+
+# ---- the papers' own partitions ----------------------------------------------------------------------------------------------
+
+
+def _papers(
+    spec: PapersDirichlet | PapersPathological,
+    labels: Tensor,
+    clients: int,
+    seed: int,
+    min_size: int,
+    test_share: float,
+) -> Sides:
+    """The legacy recipes run on the host; only their result is moved."""
+    host = labels.cpu().numpy()
+    random = recipes.legacy_generator(seed)
+    if isinstance(spec, PapersDirichlet):
+        parts = recipes.practical(host, clients, spec.alpha, min_size, random)
+    else:
+        if spec.labels > host.max() + 1:
+            raise UserError(f"K in {spec.kind}:K must be <= {host.max() + 1}, the number of classes, not {spec.labels}")
+        parts = recipes.pathological(host, clients, spec.labels, min_size, random)
+    train, test = recipes.split(parts, test_share, random)
+    return tuple([torch.from_numpy(rows).to(labels.device) for rows in side] for side in (train, test))

@@ -1,0 +1,127 @@
+"""Partition: a pure function (labels or groups, specification, seed) -> row numbers of each client's training and test part.
+
+Randomness is drawn on the host from keyed streams of the partition's own seed; sorting and gathering run on the labels' device, so
+that a CPU and a GPU give the same partition bit for bit. The kinds are listed in `PARTITIONS`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.data.specs import PARTITIONS, Spec, parse
+from pflrepro.errors import UserError, check_range
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+__all__ = ["PARTITIONS", "Partition", "partition"]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Row numbers (int64, on the labels' device) of each client's training part and test part; all are disjoint.
+
+    The papers' own recipes keep the order of the papers' files; all other kinds list rows in ascending order.
+    """
+
+    train: Sequence[Tensor]
+    test: Sequence[Tensor]
+
+    @property
+    def clients(self) -> int:
+        return len(self.train)
+
+    def sizes(self) -> list[int]:
+        """Samples (training + test) of each client."""
+        return [len(train) + len(test) for train, test in zip(self.train, self.test, strict=True)]
+
+    def counts(self, labels: Tensor, classes: int | None = None) -> Tensor:
+        """Samples (training + test) of each client and class: int64 [N, C]; C defaults to the largest label + 1."""
+        import torch
+
+        classes = int(labels.max()) + 1 if classes is None else classes
+        rows = torch.cat([*self.train, *self.test])
+        owner = torch.arange(self.clients, device=rows.device)
+        sizes = torch.tensor([len(part) for part in (*self.train, *self.test)], device=rows.device)
+        cells = owner.repeat(2).repeat_interleave(sizes) * classes + labels[rows]
+        return torch.bincount(cells, minlength=self.clients * classes).view(self.clients, classes)
+
+    def assignment(self, samples: int) -> tuple[Tensor, Tensor]:
+        """The same partition row by row: `client` int64 [samples] (-1 = unused) and `is_test` bool [samples]."""
+        import torch
+
+        device = self.train[0].device
+        client = torch.full((samples,), -1, dtype=torch.int64, device=device)
+        is_test = torch.zeros(samples, dtype=torch.bool, device=device)
+        for number, (train, test) in enumerate(zip(self.train, self.test, strict=True)):
+            client[train], client[test], is_test[test] = number, number, True
+        return client, is_test
+
+    def save(self, path: str | Path, samples: int) -> None:
+        """Write the row-by-row form as an npz file that `file:PATH` reads (atomic); `samples` is the length of the data set."""
+        import numpy as np
+
+        path = Path(path)
+        client, is_test = self.assignment(samples)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        try:
+            with open(temporary, "xb") as stream:
+                np.savez_compressed(stream, client=client.cpu().numpy(), is_test=is_test.cpu().numpy())
+            os.replace(temporary, path)
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def partition(
+    spec: str | Spec,
+    labels: Tensor,
+    clients: int | None = None,
+    seed: int = 1,
+    *,
+    groups: Any = None,
+    min_size: int | None = None,
+    test_share: float = 0.25,
+) -> Partition:
+    """Divide a data set among clients, and each client's samples into a training and a test part.
+
+    labels: int64 [n], on any device. clients: N; None where the specification itself tells it (counts, group, file). seed: of the
+    partition, apart from any run's seed. groups: [n], needed by `group`. min_size: smallest total (training + test) of a client;
+    default 40 for label skew [LIB-era], 1 else; 0 allows empty clients. For pfllib-pathological it enters the sizes' lower bound; a
+    given partition (counts, group, file) is taken as it is, without empty clients unless min_size is 0.
+    test_share: floor((1 - test_share) n_i) samples of client i are training samples; a `file` brings its own split.
+
+    Raises `UserError` for an impossible request, at the latest after 1,000 draws.
+    """
+    from pflrepro.data import assignment
+
+    spec = parse(spec)
+    labels = _checked_labels(labels)
+    if clients is not None:
+        clients = check_range("clients", clients, 1, integer=True)
+    seed = check_range("partition seed", seed, 0, integer=True)
+    min_size = spec.default_min_size if min_size is None else check_range("min_size", min_size, 0, integer=True)
+    if check_range("test_share", test_share, 0, 1) == 1:
+        raise UserError("test_share must be >= 0 and < 1, not 1")
+    if groups is not None:
+        groups = assignment.as_integers("groups", groups, labels.device)
+    train, test = assignment.divide(spec, labels, clients, seed, groups, min_size, float(test_share))
+    return Partition(train=train, test=test)
+
+
+def _checked_labels(labels: Any) -> torch.Tensor:
+    from pflrepro.data.assignment import as_integers
+
+    labels = as_integers("labels", labels, None)
+    if not len(labels):
+        raise UserError("cannot divide an empty data set")
+    if int(labels.min()) < 0:
+        raise UserError(f"labels must be >= 0, not {int(labels.min())}")
+    return labels

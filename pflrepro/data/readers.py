@@ -1,0 +1,87 @@
+"""Original files -> arrays: one reader a source format, each strict about what it accepts."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pflrepro.data.arrays import Arrays
+from pflrepro.errors import CorruptFile
+
+LIMIT = 1 << 28  # bytes after decompression; the largest file read here has 47 MB
+_UNSIGNED_BYTES = 0x08  # the idx type code of uint8
+
+
+def read_idx(path: Path, dimensions: int, limit: int = LIMIT) -> np.ndarray:
+    """Read a gzip-compressed idx file of unsigned bytes with `dimensions` axes; returns uint8.
+
+    The format: two zero bytes, the type code (0x08), the number of axes, each axis as a big-endian uint32, then the values.
+    Never decompresses more than the header announces (plus one byte to notice what trails), nor more than `limit` bytes.
+    Raises `CorruptFile` for a wrong magic number, too few or too many values, damaged compression.
+    """
+    header_size = 4 + 4 * dimensions
+    try:
+        with gzip.open(path, "rb") as file:
+            header = file.read(header_size)
+            if len(header) < header_size:
+                raise CorruptFile(f"{path} is corrupt: the idx header ends after {len(header)} bytes")
+            magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
+            expected = (_UNSIGNED_BYTES << 8) | dimensions
+            if magic != expected:
+                raise CorruptFile(f"{path} is corrupt: magic number {magic}, expected {expected}")
+            size = math.prod(shape)
+            if size > limit:
+                raise CorruptFile(f"{path} is corrupt: its header announces {size:,} bytes, more than {limit:,}")
+            values = file.read(size + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise CorruptFile(f"{path} is corrupt: {error}") from None
+    if len(values) != size:
+        found = "trailing bytes" if len(values) > size else f"only {len(values):,}"
+        raise CorruptFile(f"{path} is corrupt: expected {size:,} values, found {found}")
+    return np.frombuffer(values, dtype=np.uint8).reshape(shape)
+
+
+def images_and_labels(name: str, paths: Mapping[str, Path], class_names: Sequence[str] | None = None) -> Arrays:
+    """Pool the four idx files of MNIST and its kin: the official training rows first, then the test rows.
+
+    `paths` maps the roles train_images, train_labels, test_images, test_labels to files.
+    """
+    images = [read_idx(paths[f"{part}_images"], 3) for part in ("train", "test")]
+    labels = [read_idx(paths[f"{part}_labels"], 1) for part in ("train", "test")]
+    for part, x, y in zip(("train", "test"), images, labels, strict=True):
+        if len(x) != len(y):
+            raise CorruptFile(f"{paths[f'{part}_labels']} has {len(y):,} labels for {len(x):,} images")
+    if images[0].shape[1:] != images[1].shape[1:]:
+        raise CorruptFile(f"{paths['test_images']} has images of another size than {paths['train_images']}")
+    return Arrays(
+        name=name,
+        x=np.concatenate(images),
+        y=np.concatenate(labels).astype(np.int64),
+        split=np.repeat(np.array([0, 1], dtype=np.uint8), [len(y) for y in labels]),
+        classes=None if class_names is None else np.array(class_names),
+    )
+
+
+def bundled_digits(name: str) -> Arrays:
+    """The UCI digits that scikit-learn carries: uint8 [1797, 8, 8] with values 0..16, in its row order. No download."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return Arrays(
+        name=name,
+        x=bunch.images.astype(np.uint8),
+        y=bunch.target.astype(np.int64),
+        classes=np.array([str(value) for value in bunch.target_names]),
+    )
+
+
+Builder = Callable[[str, Mapping[str, Path], Sequence[str] | None], Arrays]
+READERS: dict[str, Builder] = {"idx": images_and_labels}

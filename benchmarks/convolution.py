@@ -86,7 +86,9 @@ def gradients(way: str, clients: int, device: str) -> Callable[[], list[Tensor]]
     if way == "vmap":
         return lambda: list(vmap(grad(one))(params, x, y).leaves())
     if way == "loop":
-        return lambda: [torch.stack(g) for g in zip(*(by_autograd(one, params[i], x[i], y[i]) for i in range(clients)), strict=True)]
+        return lambda: [
+            torch.stack(g) for g in zip(*(by_autograd(one, params[i], x[i], y[i]) for i in range(clients)), strict=True)
+        ]
     loss = losses_of(way, base, head)
     return lambda: by_autograd(loss, params, x, y)
 

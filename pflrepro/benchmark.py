@@ -97,7 +97,10 @@ def benchmark_federation(data_root: str | None, share: float, device: str) -> tu
         y = torch.as_tensor(np.concatenate([np.repeat(np.arange(counts.shape[1]), row) for row in counts]))
         x = torch.as_tensor(np.random.default_rng(0).integers(0, 256, (len(y), 28, 28), dtype=np.uint8))
         bounds = np.cumsum(counts.sum(1))
-        parts = [np.random.default_rng(i).permutation(np.arange(end - n, end)) for i, (end, n) in enumerate(zip(bounds, counts.sum(1)))]
+        parts = [
+            np.random.default_rng(i).permutation(np.arange(end - n, end))
+            for i, (end, n) in enumerate(zip(bounds, counts.sum(1), strict=True))
+        ]
         train = [part[len(part) - int(0.75 * len(part)) :] for part in parts]
         test = [part[: len(part) - int(0.75 * len(part))] for part in parts]
         data = "random images of Fashion-MNIST's shape, published client sizes, 20 clients"
@@ -112,13 +115,17 @@ class NaiveFederation:
     def __init__(self, case: str, federation: Federation, seed: int = 0) -> None:
         self.case, self.device = case, federation.device
         network = build_model("cnn4", federation.shape, federation.classes, seed)
-        self.server = _PlainModel(case, network.base, network.head, network.features, federation.classes).to(self.device)
+        self.server = _PlainModel(case, network.base, network.head, network.features, federation.classes).to(
+            self.device
+        )
         self.clients = [copy.deepcopy(self.server) for _ in range(federation.clients)]
         self.train = [self._samples(federation, rows) for rows in federation.rows["train"]]
         self.test = [self._samples(federation, rows) for rows in federation.rows["test"]]
         sizes = federation.sizes("train")
         self.weights = (sizes / sizes.sum()).tolist()
-        self.shares = (federation.counts("train") / federation.counts("train").sum(1, keepdim=True)).to(self.device, torch.float32)
+        self.shares = (federation.counts("train") / federation.counts("train").sum(1, keepdim=True)).to(
+            self.device, torch.float32
+        )
 
     def _samples(self, federation: Federation, rows: np.ndarray) -> list[tuple[Tensor, Tensor]]:
         x, y = federation.batch(torch.as_tensor(rows, device=federation.device), torch.float32)
@@ -168,7 +175,9 @@ class _PlainModel(nn.Module):
             self.register_buffer("zbar", torch.zeros(features))
         if case == "gpfl":
             self.embeddings = nn.Embedding(classes, features)
-            self.valve = nn.ModuleList([nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.LayerNorm(features)) for _ in "ab"])
+            self.valve = nn.ModuleList(
+                [nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.LayerNorm(features)) for _ in "ab"]
+            )
 
     def receive(self, shares: Tensor) -> None:
         """Fix the round's conditions."""
@@ -224,7 +233,9 @@ def round_operations(federation: Federation) -> float:
 def _ours(case: str, federation: Federation, backend: str, device: str, workers: int | None) -> Simulation:
     settings = Settings(rounds=10**6, lr=LR, batch_size=BATCH, evaluate_after=False)
     options = {"conditions": "received"} if case == "gpfl" else {}
-    return Simulation(build_method(case, options), federation, "cnn4", settings, [0], backend=backend, device=device, workers=workers)
+    return Simulation(
+        build_method(case, options), federation, "cnn4", settings, [0], backend=backend, device=device, workers=workers
+    )
 
 
 def _timed(call: Any, device: str) -> float:
@@ -238,7 +249,13 @@ def _timed(call: Any, device: str) -> float:
 
 
 def _record(
-    case: str, seconds: dict[str, list[float]], federation: Federation, ours: Simulation, data: str, peak: float, device: str
+    case: str,
+    seconds: dict[str, list[float]],
+    federation: Federation,
+    ours: Simulation,
+    data: str,
+    peak: float,
+    device: str,
 ) -> dict[str, Any]:
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     operations = round_operations(federation)
@@ -255,7 +272,9 @@ def _record(
         "data": data,
         "model": "cnn4",
         "batch_size": BATCH,
-        "device": torch.cuda.get_device_name() if str(device).startswith("cuda") else platform.processor() or platform.machine(),
+        "device": torch.cuda.get_device_name()
+        if str(device).startswith("cuda")
+        else platform.processor() or platform.machine(),
         "torch": torch.__version__,
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

@@ -33,7 +33,9 @@ class Tree(dict):
         try:
             return dict.__getitem__(self, name)
         except KeyError:
-            raise AttributeError(f"this tree has no entry {name!r}; it has: {', '.join(sorted(self)) or '(nothing)'}") from None
+            raise AttributeError(
+                f"this tree has no entry {name!r}; it has: {', '.join(sorted(self)) or '(nothing)'}"
+            ) from None
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
@@ -135,7 +137,10 @@ def _flatten(tree: Tree) -> tuple[list[Any], list[str]]:
 
 
 pytree.register_pytree_node(
-    Tree, _flatten, lambda values, names: Tree(zip(names, values, strict=True)), serialized_type_name="pflrepro.trees.Tree"
+    Tree,
+    _flatten,
+    lambda values, names: Tree(zip(names, values, strict=True)),
+    serialized_type_name="pflrepro.trees.Tree",
 )
 
 

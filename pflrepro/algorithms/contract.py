@@ -138,7 +138,9 @@ class Method:
         read = ctx.buffers
         z, base = ctx.task.base(params.base, read.get("base", Tree()), x, ctx.training and ctx.trains("base"))
         head_input = self.embed(params, z, ctx)
-        logits, head = ctx.task.head(params.head, read.get("head", Tree()), head_input, ctx.training and ctx.trains("head"))
+        logits, head = ctx.task.head(
+            params.head, read.get("head", Tree()), head_input, ctx.training and ctx.trains("head")
+        )
         after = Tree({name: value for name, value in (("base", base), ("head", head)) if value})
         return Tree(z=z, logits=logits, buffers=after)
 

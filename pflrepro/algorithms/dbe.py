@@ -58,6 +58,8 @@ class MR(Method):
 
     r <- (1 - mu) sg(r) + mu mean_b z^g, from r = 0 at the start of each round; zbar is fixed before round 0. The gradient flows
     through the current batch's mean. The factor 1/2 is the released code's; the paper writes kappa * MSE.
+    It acts where an uploaded base learns [DBE section 5.2.3, inferred]: not on a personal model (Ditto), not while the base is frozen
+    (FedRep's head phase, which leaves r at 0 too), not on a copy that is tuned only to be tested (FedBABU).
 
     Attributes:
         kappa: 50 for the papers' CNN [DBE-code run script; recalled: paper C.2]; ResNet-18: 1, fastText: 0.1 [recalled].
@@ -82,7 +84,8 @@ class MR(Method):
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
-        if ctx.role != "shared":
+        adapting = ctx.phase is not None and ctx.phase.where == "adapt"
+        if ctx.role != "shared" or adapting or not ctx.trains("base"):
             return value, out
         r = (1 - self.mr_momentum) * local.r + self.mr_momentum * mean(out.z, batch)
         penalty = 0.5 * ((r - ctx.common.zbar) ** 2).mean()

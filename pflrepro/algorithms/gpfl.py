@@ -52,7 +52,9 @@ class GPFL(Method):
         parts, k = super().layout(setup), setup.features
         layers = ("scale", "scale_norm", "shift", "shift_norm")
         valve = {
-            name: setup.module(f"gpfl/{name}", lambda name=name: nn.LayerNorm(k) if name.endswith("norm") else nn.Linear(k, k))
+            name: setup.module(
+                f"gpfl/{name}", lambda name=name: nn.LayerNorm(k) if name.endswith("norm") else nn.Linear(k, k)
+            )
             for name in layers
         }
         flat = {f"{name}.{leaf}": value for name, tree in valve.items() for leaf, value in tree.items()}

@@ -80,10 +80,12 @@ class Phase:
 
 @dataclass(frozen=True)
 class Clock:
-    """Round t (from 0; negative in a prologue) of `rounds`; for host functions only."""
+    """Round t (from 0; negative in a prologue) of `rounds`, and the run's local work; for host functions only."""
 
     t: int
     rounds: int
+    local_epochs: int = 1
+    batch_size: int = 10
 
     @property
     def last(self) -> bool:

@@ -41,7 +41,13 @@ ALGORITHMS: dict[str, Entry] = _methods(
     Entry("fedprox", "FedProx", "Li et al., MLSys 2020", "fedprox:FedProx"),
     Entry("scaffold", "SCAFFOLD", "Karimireddy et al., ICML 2020", "scaffold:Scaffold"),
     Entry("fedgen", "FedGen", "Zhu et al., ICML 2021", "fedgen:FedGen"),
-    Entry("per-fedavg", "Per-FedAvg", "Fallah et al., NeurIPS 2020", "perfedavg:PerFedAvg", "global model after one local step"),
+    Entry(
+        "per-fedavg",
+        "Per-FedAvg",
+        "Fallah et al., NeurIPS 2020",
+        "perfedavg:PerFedAvg",
+        "global model after one local step",
+    ),
     Entry("pfedme", "pFedMe", "Dinh et al., NeurIPS 2020", "pfedme:PFedMe", "personal model"),
     Entry("ditto", "Ditto", "Li et al., ICML 2021", "ditto:Ditto", "personal model"),
     Entry("fedper", "FedPer", "Arivazhagan et al., 2019", "fedper:FedPer", "global base, own head"),
@@ -64,7 +70,8 @@ PLUGINS: dict[str, Entry] = _methods(
 ALIASES = {"dbe": "fedavg+dbe"}
 
 _REFUSED = {
-    ("mr", host): "its local steps are not plain SGD on one loss [DBE section 5.2.3]" for host in ("per-fedavg", "pfedme", "apple")
+    ("mr", host): "its local steps are not plain SGD on one loss [DBE section 5.2.3]"
+    for host in ("per-fedavg", "pfedme", "apple")
 }
 
 
@@ -128,7 +135,9 @@ def _composed(name: str) -> type[Method]:
     for part in (host, *plugins):
         for field in dataclasses.fields(part):
             if field.name in seen:
-                raise UserError(f"{name}: {seen[field.name]} and {part.__name__} both have a hyper-parameter {field.name!r}")
+                raise UserError(
+                    f"{name}: {seen[field.name]} and {part.__name__} both have a hyper-parameter {field.name!r}"
+                )
             seen[field.name] = part.__name__
     bases = (*reversed(plugins), host)
     return dataclass(frozen=True)(type("+".join(part.__name__ for part in (host, *plugins)), bases, {}))
@@ -170,10 +179,14 @@ def _load(path: str) -> type[Method]:
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise UserError(f"module {module_name!r} needs {error.name!r}, which is not installed") from None
-        raise UserError(f"no module {module_name!r} for algorithm {path!r}; give module:Class, importable from here") from None
+        raise UserError(
+            f"no module {module_name!r} for algorithm {path!r}; give module:Class, importable from here"
+        ) from None
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Method)):
-        classes = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method]
+        classes = [
+            n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method
+        ]
         raise unknown(f"method in {module_name}", class_name, classes)
     return found
 

@@ -46,12 +46,19 @@ class Federation:
         self.x, self.y = x.to(self.device), y.to(self.device, torch.int64)
         self.unit, self.name, self.seed = unit, name, seed
         self.classes = int(classes if classes is not None else int(y.max()) + 1)
-        rows = {split: [np.asarray(part, dtype=np.int64) for part in parts] for split, parts in (("train", train), ("test", test))}
+        rows = {
+            split: [np.asarray(part, dtype=np.int64) for part in parts]
+            for split, parts in (("train", train), ("test", test))
+        }
         if len(rows["train"]) != len(rows["test"]) or not rows["train"]:
-            raise UserError(f"a federation needs one training and one test part a client, not {len(train)} and {len(test)}")
+            raise UserError(
+                f"a federation needs one training and one test part a client, not {len(train)} and {len(test)}"
+            )
         for part in rows["train"] + rows["test"]:
             if len(part) and (part.min() < 0 or part.max() >= len(self.y)):
-                raise UserError(f"a client's row numbers must lie in 0..{len(self.y) - 1}, not {part.min()}..{part.max()}")
+                raise UserError(
+                    f"a client's row numbers must lie in 0..{len(self.y) - 1}, not {part.min()}..{part.max()}"
+                )
         self.rows = rows | {"valid": [np.zeros(0, np.int64) for _ in rows["train"]]}
 
     @property
@@ -89,7 +96,9 @@ class Federation:
     def counts(self, split: str = "train") -> Tensor:
         """Client x class counts, int64 [N, C], on the host."""
         y = self.y.cpu()
-        return torch.stack([torch.bincount(y[torch.as_tensor(part)], minlength=self.classes) for part in self.rows[split]])
+        return torch.stack(
+            [torch.bincount(y[torch.as_tensor(part)], minlength=self.classes) for part in self.rows[split]]
+        )
 
     def info(self) -> Tree:
         """What a method may know of each client: `id`, `n` (training samples), `counts` [N, C]; on the device."""
@@ -133,4 +142,6 @@ class Federation:
         """Bubbles of samples per client and class, training and test together."""
         from pflrepro.viz.partition import plot_counts
 
-        return plot_counts((self.counts("train") + self.counts("test") + self.counts("valid")).numpy(), ax=ax, title=self.name)
+        return plot_counts(
+            (self.counts("train") + self.counts("test") + self.counts("valid")).numpy(), ax=ax, title=self.name
+        )

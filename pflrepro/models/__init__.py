@@ -29,7 +29,9 @@ MODELS = {
         ModelEntry("mlp", "one hidden layer of 32", "any", "mlp"),
         ModelEntry("cnn4", "the papers' four-layer CNN", "images of 16x16 and more", "cnn4"),
         ModelEntry("cnn-digits", "two small convolutions, for the 8x8 digits", "images of 8x8 and more", "cnn_digits"),
-        ModelEntry("cnn-digits-bn", "cnn-digits with batch norm", "images of 8x8 and more", "cnn_digits", (("norm", True),)),
+        ModelEntry(
+            "cnn-digits-bn", "cnn-digits with batch norm", "images of 8x8 and more", "cnn_digits", (("norm", True),)
+        ),
     )
 }
 
@@ -45,4 +47,6 @@ def build_model(name: str, shape: tuple[int, ...], classes: int, seed: int) -> S
     from pflrepro.models.initialise import seeded
 
     entry = MODELS[name]
-    return seeded(seed, "weights/model", partial(getattr(networks, entry.builder), shape, classes, **dict(entry.options)))
+    return seeded(
+        seed, "weights/model", partial(getattr(networks, entry.builder), shape, classes, **dict(entry.options))
+    )

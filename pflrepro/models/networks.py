@@ -20,7 +20,9 @@ def mlp(shape: tuple[int, ...], classes: int, hidden: int = 32) -> SplitModel:
     size = 1
     for side in shape:
         size *= side
-    return SplitModel(nn.Sequential(nn.Flatten(), nn.Linear(size, hidden), nn.ReLU()), nn.Linear(hidden, classes), hidden)
+    return SplitModel(
+        nn.Sequential(nn.Flatten(), nn.Linear(size, hidden), nn.ReLU()), nn.Linear(hidden, classes), hidden
+    )
 
 
 def cnn4(shape: tuple[int, ...], classes: int) -> SplitModel:
@@ -34,7 +36,9 @@ def cnn4(shape: tuple[int, ...], classes: int) -> SplitModel:
     channels, height, width = _image(shape)
     sides = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
     if min(sides) < 1:
-        raise UserError(f"cnn4 needs images of at least 16x16, not {height}x{width}; valid for small images: cnn-digits, mlp")
+        raise UserError(
+            f"cnn4 needs images of at least 16x16, not {height}x{width}; valid for small images: cnn-digits, mlp"
+        )
     base = nn.Sequential(
         nn.Conv2d(channels, 32, 5),
         nn.MaxPool2d(2),

@@ -39,8 +39,11 @@ class FunctionalModule:
             self._local.modes = {mode: _Slots(copy.deepcopy(self._skeleton).train(mode)) for mode in (True, False)}
         return self._local.modes[training](parameters, buffers, x, training)
 
-    def __deepcopy__(self, memo: dict) -> FunctionalModule:
-        return self
+    def __getstate__(self) -> dict[str, object]:
+        return {"has_buffers": self.has_buffers, "_skeleton": self._skeleton}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _local=threading.local())
 
 
 class _Slots:
@@ -51,7 +54,9 @@ class _Slots:
         self.parameters, self.buffers = [], []
         for prefix, child in module.named_modules():
             path = f"{prefix}." if prefix else ""
-            self.parameters += [(child._parameters, name, path + name) for name, p in child._parameters.items() if p is not None]
+            self.parameters += [
+                (child._parameters, name, path + name) for name, p in child._parameters.items() if p is not None
+            ]
             if isinstance(child, nn.modules.batchnorm._NormBase):
                 child.num_batches_tracked = None  # an integer counter that only a missing momentum would read
             self.buffers += [(child._buffers, name, path + name) for name, b in child._buffers.items() if b is not None]
@@ -75,4 +80,6 @@ def parameters_of(module: nn.Module) -> Tree:
 
 def buffers_of(module: nn.Module) -> Tree:
     """A copy of a module's floating-point buffers (a norm layer's running mean and variance), keyed by their dotted names."""
-    return Tree({name: value.detach().clone() for name, value in module.named_buffers() if torch.is_floating_point(value)})
+    return Tree(
+        {name: value.detach().clone() for name, value in module.named_buffers() if torch.is_floating_point(value)}
+    )

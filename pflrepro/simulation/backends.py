@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from pflrepro.algorithms.phases import Clock
 from pflrepro.errors import check_range, unknown
 from pflrepro.simulation.batched import Batched
 from pflrepro.simulation.graph import Graph
@@ -80,7 +79,7 @@ def choose_backend(simulation: Simulation, wish: Wish) -> Choice:
 def trial(simulation: Simulation, backend: Backend) -> float:
     """Seconds that a few steps of some clients take, after a first call that warms up; no state is touched."""
     clients = np.arange(min(simulation.task.clients, TRIAL_ROWS))
-    clock = Clock(0, simulation.settings.rounds)
+    clock = simulation.clock(0)
     program = simulation.program(backend=backend)
     cohorts = [clients for _ in simulation.replicas]
     launch = simulation.launch(program, clock, cohorts, simulation.method.phases(clock), "")
@@ -99,7 +98,7 @@ def row_bytes(simulation: Simulation) -> int:
     training or test batch (forward, backward, workspace).
     """
     program = simulation.program(backend=Loop())
-    clock = Clock(0, simulation.settings.rounds)
+    clock = simulation.clock(0)
     launch = simulation.launch(program, clock, [np.arange(1) for _ in simulation.replicas], [], "")
     with torch.no_grad():
         local = program.begin(launch.received[0], launch.rows[0], program.scalars(None, clock))

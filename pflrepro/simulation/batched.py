@@ -47,16 +47,22 @@ class Batched:
             if launch.score_after or launch.score_held:
                 params = mapped(lambda rec, row, sc, loc: program.trained(loc, rec, row, sc), scalars, local)
                 if launch.score_after:
-                    result["after"] = self.score(program, mapped, launch.test, params, local.get("buffers", Tree()), scalars)
+                    result["after"] = self.score(
+                        program, mapped, launch.test, params, local.get("buffers", Tree()), scalars
+                    )
                 if launch.score_held:
                     held = local | Tree(params=params)
                     for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
                         held = self.run_phase(program, mapped, phase, table, held, launch.scalars[phase.name])
-                    result["held"] = self.score(program, mapped, launch.test, held.params, held.get("buffers", Tree()), scalars)
+                    result["held"] = self.score(
+                        program, mapped, launch.test, held.params, held.get("buffers", Tree()), scalars
+                    )
         return result
 
     def evaluate(self, program: Program, launch: Launch) -> Tree:
-        if len(launch.received) > 1:  # the shared parameters of one seed are then used unstacked, one copy for all clients
+        if (
+            len(launch.received) > 1
+        ):  # the shared parameters of one seed are then used unstacked, one copy for all clients
             return _seed_by_seed(launch, lambda part: self.evaluate(program, part))
         mapped = Mapped(program, launch)
         scalars = launch.scalars[""]
@@ -68,9 +74,13 @@ class Batched:
                 return self.score(program, mapped, launch.test, local.params, local.get("buffers", Tree()), scalars)
             params = mapped(program.tested, scalars)
             statistics = mapped(lambda rec, row, sc: program.statistics(rec, row), scalars)
-            return self.score(program, mapped, launch.test, params, statistics, scalars, one_copy=_one_copy(program, launch))
+            return self.score(
+                program, mapped, launch.test, params, statistics, scalars, one_copy=_one_copy(program, launch)
+            )
 
-    def run_phase(self, program: Program, mapped: Mapped, phase: Phase, table: Table, local: Tree, scalars: Tree) -> Tree:
+    def run_phase(
+        self, program: Program, mapped: Mapped, phase: Phase, table: Table, local: Tree, scalars: Tree
+    ) -> Tree:
         """`local` [m, ...] after the phase."""
         order = np.argsort(-table.steps, kind="stable")
         device = program.federation.device
@@ -80,7 +90,9 @@ class Batched:
         local = mapped(lambda rec, row, sc, loc: program.enter(loc, phase, sc), scalars, local)
         sums = self._zero_sums(program, mapped, phase, local, scalars)
         local, sums = self.work(program, mapped, phase, table.part(order), local, sums, scalars)
-        local = mapped(lambda rec, row, sc, loc, tot: program.leave(loc, tot, phase, rec, row, sc), scalars, local, sums)
+        local = mapped(
+            lambda rec, row, sc, loc, tot: program.leave(loc, tot, phase, rec, row, sc), scalars, local, sums
+        )
         return local[back]
 
     def work(
@@ -104,7 +116,9 @@ class Batched:
         if not phase.scan:
             return Tree()
         device = program.federation.device
-        empty = program.batch(phase, torch.zeros(1, dtype=torch.int64, device=device), torch.zeros(1, device=device), Tree())
+        empty = program.batch(
+            phase, torch.zeros(1, dtype=torch.int64, device=device), torch.zeros(1, device=device), Tree()
+        )
 
         def observe(received: Tree, row: Tree, sc: Tree, loc: Tree) -> Tree:
             return program.observe(loc, empty, program.context(phase, sc, received, row)).map(torch.zeros_like)
@@ -183,7 +197,9 @@ class Mapped:
 
     def __call__(self, function: Callable[..., Any], scalars: Tree, *stacked: Tree) -> Any:
         """`function(received, row, scalars, *of the row)` for all rows."""
-        rows = self.rows | Tree(_=torch.zeros(self.count, device=self.device))  # a tree without leaves has no rows to map over
+        rows = self.rows | Tree(
+            _=torch.zeros(self.count, device=self.device)
+        )  # a tree without leaves has no rows to map over
         dims = (None if self.shared else 0, 0, None, *[0] * len(stacked))
         return vmap(function, in_dims=dims)(self.received, rows, scalars, *stacked)
 
@@ -211,7 +227,9 @@ def _one_copy(program: Program, launch: Launch) -> tuple[str, ...]:
         return ()
     own = set(launch.rows.own.get("params", Tree())) | set(launch.rows.client.get("params", Tree()))
     kinds = program.kinds
-    return tuple(name for name in launch.received[0].common.params if kinds[name] in ("shared", "frozen") and name not in own)
+    return tuple(
+        name for name in launch.received[0].common.params if kinds[name] in ("shared", "frozen") and name not in own
+    )
 
 
 def _seed_by_seed(launch: Launch, work: Callable[[Launch], Tree]) -> Tree:

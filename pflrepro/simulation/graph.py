@@ -69,7 +69,9 @@ def _inputs(
     def padded(values, dtype: torch.dtype) -> torch.Tensor:
         tensor = torch.as_tensor(values, device=device).to(dtype)
         missing = longest - tensor.shape[1]
-        return torch.cat([tensor, tensor.new_zeros(tensor.shape[0], missing, *tensor.shape[2:])], 1) if missing else tensor
+        return (
+            torch.cat([tensor, tensor.new_zeros(tensor.shape[0], missing, *tensor.shape[2:])], 1) if missing else tensor
+        )
 
     return Tree(
         local=local,

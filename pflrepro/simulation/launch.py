@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +42,11 @@ class Launch:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def one(self, i: int) -> Launch:
+        """The launch with row `i` alone, and only what that row received."""
+        part = self.part(np.array([i]))
+        return replace(part, received=[self.received[int(self.seed_of[i])]], seed_of=np.zeros(1, np.int64))
 
     def part(self, chosen: np.ndarray) -> Launch:
         """The launch with only the rows `chosen`."""

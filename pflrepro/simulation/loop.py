@@ -1,14 +1,14 @@
 """The `loop` backend: one client after another on unpadded batches; the oracle, and the fastest on a CPU for the papers' CNN.
 
-With several workers, one thread each, clients are dealt out longest first. Gradients come from `torch.autograd.grad`, which here
-takes a third less time than `torch.func.grad` and gives the same bits.
+With several workers, clients are dealt out longest first (see `pflrepro.simulation.workers`). Gradients come from
+`torch.autograd.grad`, which here takes a third less time than `torch.func.grad` and gives the same bits.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from pflrepro.errors import RunFailed, UserError
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.schedule import Table
+from pflrepro.simulation.workers import Work, Workers
 from pflrepro.trees import Tree, stack
 
 
@@ -36,20 +37,26 @@ def differentiate(function: Callable[[Tree], tuple[Tensor, Tree]], params: Tree)
 def _unflatten(like: Tree, by_path: dict[str, Tensor], prefix: str = "") -> Tree:
     return Tree(
         {
-            name: _unflatten(value, by_path, f"{prefix}{name}/") if isinstance(value, Tree) else by_path[f"{prefix}{name}"]
+            name: _unflatten(value, by_path, f"{prefix}{name}/")
+            if isinstance(value, Tree)
+            else by_path[f"{prefix}{name}"]
             for name, value in like.items()
         }
     )
 
 
 class Loop:
-    """One row after another (on a CPU, `workers` of them side by side)."""
+    """One row after another; on a CPU, where it pays, `workers` processes side by side.
+
+    Every row is worked through by one thread, here or in a worker, so that the numbers do not depend on `workers`.
+    """
 
     name = "loop"
     differentiate = staticmethod(differentiate)
 
     def __init__(self, workers: int = 1) -> None:
-        self.workers = workers
+        self.workers = Workers(workers)
+        self._seconds: dict[str, float] = {}  # what one batch took, by kind of work
 
     def participate(self, program: Program, launch: Launch) -> Tree:
         return self._each(_participate_one, program, launch)
@@ -57,33 +64,44 @@ class Loop:
     def evaluate(self, program: Program, launch: Launch) -> Tree:
         return self._each(_evaluate_one, program, launch)
 
-    def _each(self, work: Callable[[Program, Launch, int], Tree], program: Program, launch: Launch) -> Tree:
+    def _each(self, work: Work, program: Program, launch: Launch) -> Tree:
         """`work` for every row, the longest first so that the workers end together; results in row order."""
-        load = sum((table.steps for table in [*launch.tables, *launch.adapt_tables]), start=np.zeros(len(launch), np.int64))
-        if launch.test is not None and not load.any():
-            load = launch.test.steps
-        order = np.argsort(-load, kind="stable")
-        results: list[Tree | None] = [None] * len(launch)
-
-        def one(i: int) -> None:
-            with torch.no_grad():
+        load = sum(
+            (table.steps for table in [*launch.tables, *launch.adapt_tables]), start=np.zeros(len(launch), np.int64)
+        )
+        if launch.test is not None:
+            load = load + launch.test.steps
+        order = [int(i) for i in np.argsort(-load, kind="stable")]
+        results: dict[int, Tree] = {}
+        with _single_threaded(program.federation.device), torch.no_grad():
+            while order and (program.federation.device.type != "cpu" or not self._pays(work, load[order])):
+                i = order.pop()  # the shortest: it also tells what a batch costs
+                started = time.perf_counter()
                 results[i] = work(program, launch, i)
+                if load[i]:
+                    self._seconds[work.__name__] = (time.perf_counter() - started) / load[i]
+        if order:
+            results |= self.workers.map(work, program, launch, order)
+        return stack([results[i] for i in range(len(launch))])
 
-        if self.workers == 1:
-            for i in order:
-                one(int(i))
-        else:
-            with _single_threaded(), ThreadPoolExecutor(self.workers, thread_name_prefix="client") as pool:
-                for done in [pool.submit(one, int(i)) for i in order]:
-                    done.result()
-        return stack([result for result in results if result is not None])
+    def _pays(self, work: Work, load: np.ndarray) -> bool:
+        """Whether handing these rows to worker processes takes less time than working through them here."""
+        if self.workers.count == 1 or len(load) < 2 or work.__name__ not in self._seconds:
+            return False
+        here = self._seconds[work.__name__] * float(load.sum())
+        there = here / min(self.workers.count, len(load)) + ROW_OVERHEAD * len(load)
+        return there < here
+
+
+ROW_OVERHEAD = 0.02  # seconds to hand one row to a worker and to take its result back (measured for cnn4: 0.01 to 0.02)
 
 
 @contextlib.contextmanager
-def _single_threaded() -> Iterator[None]:
-    """One thread a worker: two threads a worker on two cores cost up to 100 times the time (measured)."""
+def _single_threaded(device: torch.device) -> Iterator[None]:
+    """One thread: on a shared machine two threads a client cost up to 100 times the time (measured)."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if device.type == "cpu":
+        torch.set_num_threads(1)
     try:
         yield
     finally:
@@ -154,14 +172,21 @@ def _run_phase(
 def _unpadded(program: Program, phase: Phase, table: Table, i: int, k: int) -> Tree:
     """Batch k of row i without padding: padded in every backend, a forgotten row mask would pass every comparison."""
     device = program.federation.device
-    draws = Tree({slot: torch.as_tensor(values[i, k], dtype=program.dtype, device=device) for slot, values in table.draws.items()})
+    draws = Tree(
+        {
+            slot: torch.as_tensor(values[i, k], dtype=program.dtype, device=device)
+            for slot, values in table.draws.items()
+        }
+    )
     rows = torch.as_tensor(table.index[i, k][table.mask[i, k]], device=device)
     return program.batch(phase, rows, torch.ones(len(rows), dtype=program.dtype, device=device), draws)
 
 
 def _score(program: Program, launch: Launch, i: int, params: Tree, statistics: Tree, received: Tree, row: Tree) -> Tree:
     params = _fast_layout(params)
-    total = Tree(correct=torch.zeros((), dtype=program.dtype), loss=torch.zeros((), dtype=program.dtype)).to(program.federation.device)
+    total = Tree(correct=torch.zeros((), dtype=program.dtype), loss=torch.zeros((), dtype=program.dtype)).to(
+        program.federation.device
+    )
     for k in range(int(launch.test.steps[i])):
         batch = _unpadded(program, TEST, launch.test, i, k)
         total = total + program.score(params, statistics, batch, received, row, launch.scalars[""])

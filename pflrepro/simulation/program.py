@@ -45,7 +45,9 @@ class Program:
         tree = Tree(rate=scalar(self.settings.lr), t=scalar(clock.t), rates=Tree(), decays=Tree())
         if phase is None:
             return tree
-        decays = dict.fromkeys(self.kinds, self.settings.weight_decay if phase.optimiser == "sgd" else 0.0) | dict(phase.decay)
+        decays = dict.fromkeys(self.kinds, self.settings.weight_decay if phase.optimiser == "sgd" else 0.0) | dict(
+            phase.decay
+        )
         tree["rates"] = Tree({group: scalar(value) for group, value in phase.rate.items()})
         tree["decays"] = Tree({group: scalar(value) for group, value in decays.items() if value})
         if self.settings.momentum and phase.optimiser == "sgd":
@@ -144,7 +146,9 @@ class Program:
 
 def _matching(tree: Tree, keys: Tree) -> Tree:
     """The entries of `tree` whose keys, at every level, are in `keys`."""
-    return Tree({name: _matching(tree[name], value) if isinstance(value, Tree) else tree[name] for name, value in keys.items()})
+    return Tree(
+        {name: _matching(tree[name], value) if isinstance(value, Tree) else tree[name] for name, value in keys.items()}
+    )
 
 
 def buffer_places(method: Method, parts: dict[str, Part], statistics: str) -> tuple[Tree, Tree]:
@@ -154,7 +158,9 @@ def buffer_places(method: Method, parts: dict[str, Part], statistics: str) -> tu
     """
     present = {name: part for name, part in parts.items() if part.buffers}
     averaged = {
-        name: part.buffers for name, part in present.items() if statistics == "averaged" and part.kind not in ("personal", "received")
+        name: part.buffers
+        for name, part in present.items()
+        if statistics == "averaged" and part.kind not in ("personal", "received")
     }
     kept = Tree()
     for position, role in enumerate(method.roles):

@@ -59,7 +59,7 @@ class Replica:
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that fixes the future and the history so far, as arrays."""
-        arrays: dict[str, np.ndarray] = {"after": self.after}
+        arrays: dict[str, np.ndarray] = {"after": self.after.copy()}
         for name, tree in self.trees.items():
             arrays |= {f"{name}/{path}": leaf.detach().cpu().numpy() for path, leaf in tree.flat().items()}
         return arrays | {f"history/{name}": np.stack(rows) for name, rows in self.history.items() if rows}
@@ -80,6 +80,8 @@ def _loaded(tree: Tree, arrays: dict[str, np.ndarray], prefix: str) -> Tree:
             continue
         loaded = torch.as_tensor(np.array(arrays[f"{prefix}{name}"]))
         if loaded.shape != value.shape or loaded.dtype != value.dtype:
-            raise ValueError(f"{prefix}{name} is {loaded.dtype}{list(loaded.shape)}, not {value.dtype}{list(value.shape)}")
+            raise ValueError(
+                f"{prefix}{name} is {loaded.dtype}{list(loaded.shape)}, not {value.dtype}{list(value.shape)}"
+            )
         result[name] = loaded.to(value.device)
     return result

@@ -52,7 +52,9 @@ class Table:
         return Table(self.index[chosen], self.mask[chosen], self.steps[chosen], draws)
 
 
-def batches(federation: Federation, phase: Phase, settings: Settings, seed: int, t: int, client: int, stream: str) -> list[np.ndarray]:
+def batches(
+    federation: Federation, phase: Phase, settings: Settings, seed: int, t: int, client: int, stream: str
+) -> list[np.ndarray]:
     """The batches of one client in one phase: a list of row-number arrays (empty arrays where the phase has no data)."""
     if phase.data == "none":
         return [np.zeros(0, np.int64)] * phase.steps

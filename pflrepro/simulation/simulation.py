@@ -108,10 +108,12 @@ class Simulation:
     def _refuse_partial_norm_batches(self) -> None:
         has_norm = self.task.base.has_buffers or self.task.head.has_buffers
         kept = not self.settings.drop_last or any(
-            phase.drop_last is False for phase in self.method.phases(Clock(0, self.settings.rounds)) if not phase.scan
+            phase.drop_last is False for phase in self.method.phases(self.clock(0)) if not phase.scan
         )
         if has_norm and kept:
-            raise UserError("a network with batch norm needs drop_last=True: an incomplete batch has other statistics when padded")
+            raise UserError(
+                "a network with batch norm needs drop_last=True: an incomplete batch has other statistics when padded"
+            )
 
     def _choose(self, wish: Wish) -> None:
         choice = choose_backend(self, wish)
@@ -145,7 +147,7 @@ class Simulation:
         if self.round >= self.settings.rounds:
             return
         started = time.perf_counter()
-        clock = Clock(self.round, self.settings.rounds)
+        clock = self.clock(self.round)
         cohorts = [self.cohort(replica, clock.t) for replica in self.replicas]
         self._train(self.method, clock, cohorts)
         self._synchronise()
@@ -154,6 +156,10 @@ class Simulation:
         participated = [np.isin(np.arange(self.task.clients), ids) for ids in cohorts]
         if self.round % self.settings.every == 0 or self.round == self.settings.rounds:
             self._evaluate(seconds, participated)
+
+    def clock(self, t: int) -> Clock:
+        """Round `t` as host functions see it."""
+        return Clock(t, self.settings.rounds, self.settings.local_epochs, self.settings.batch_size)
 
     def cohort(self, replica: Replica, t: int) -> np.ndarray:
         """The clients of round `t` of one seed."""
@@ -167,7 +173,7 @@ class Simulation:
         for r in range(prologue.rounds):
             t = r - prologue.rounds
             cohorts = [everyone if prologue.everyone else self.cohort(replica, t) for replica in self.replicas]
-            self._train(prologue.method, Clock(t, self.settings.rounds), cohorts, prefix="prologue/")
+            self._train(prologue.method, self.clock(t), cohorts, prefix="prologue/")
         self.prologue_done = True
 
     def _train(self, method: Method, clock: Clock, cohorts: list[np.ndarray], prefix: str = "") -> None:
@@ -178,7 +184,9 @@ class Simulation:
         results = concatenate([self.backend.participate(program, part) for part in self._chunks(launch)])
         for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
             mine = torch.as_tensor(np.flatnonzero(launch.seed_of == s), device=self.device)
-            self._close_round(program, clock, replica, started[s], ids, results[mine], launch.received[s], phases, prefix)
+            self._close_round(
+                program, clock, replica, started[s], ids, results[mine], launch.received[s], phases, prefix
+            )
 
     def launch(
         self, program: Program, clock: Clock, cohorts: list[np.ndarray], phases: list[Phase], prefix: str
@@ -194,7 +202,10 @@ class Simulation:
         working = [phase for phase in phases if phase.where == "clients"]
         tables = [table(self.federation, phase, self.settings, clock.t, keys, prefix) for phase in working]
         stacked = concatenate(rows)
-        steps = {phase.name: torch.as_tensor(tab.steps, device=self.device) for phase, tab in zip(working, tables, strict=True)}
+        steps = {
+            phase.name: torch.as_tensor(tab.steps, device=self.device)
+            for phase, tab in zip(working, tables, strict=True)
+        }
         stacked["steps"] = Tree(steps)
         held = self.settings.receivers == "selected" and not prefix
         adapt = [phase for phase in phases if phase.where == "adapt"] if held else []
@@ -209,7 +220,8 @@ class Simulation:
             adapt=adapt,
             adapt_tables=[table(self.federation, phase, self.settings, clock.t + 1, keys) for phase in adapt],
             test=test,
-            scalars={phase.name: program.scalars(phase, clock) for phase in [*working, *adapt]} | {"": program.scalars(None, clock)},
+            scalars={phase.name: program.scalars(phase, clock) for phase in [*working, *adapt]}
+            | {"": program.scalars(None, clock)},
             t=clock.t,
             score_after=self.settings.evaluate_after and not prefix,
             score_held=held,
@@ -220,7 +232,13 @@ class Simulation:
         chosen = torch.as_tensor(ids, device=self.device)
         common, own = method.send(replica.server, self._cohort_tree(ids))
         received = Tree(common=common, buffers=replica.averaged)
-        row = Tree(own=own, client=replica.clients[chosen], info=self.task.info[chosen], buffers=replica.kept[chosen], steps=Tree())
+        row = Tree(
+            own=own,
+            client=replica.clients[chosen],
+            info=self.task.info[chosen],
+            buffers=replica.kept[chosen],
+            steps=Tree(),
+        )
         return received, row
 
     def _cohort_tree(self, ids: np.ndarray) -> Tree:
@@ -248,7 +266,10 @@ class Simulation:
             batches = table(self.federation, phase, self.settings, clock.t, [(replica.seed, 0)], prefix)
             ctx = self._server_context(program, phase, clock, received)
             for k in range(batches.longest):
-                draws = {slot: torch.as_tensor(v[0, k], dtype=self.dtype, device=self.device) for slot, v in batches.draws.items()}
+                draws = {
+                    slot: torch.as_tensor(v[0, k], dtype=self.dtype, device=self.device)
+                    for slot, v in batches.draws.items()
+                }
                 server = server | method.serve(server, result.upload, Tree(draws), cohort_tree, ctx)
         ctx = self._server_context(program, None, clock, received)
         with torch.no_grad():
@@ -286,7 +307,7 @@ class Simulation:
     # ---- tests -------------------------------------------------------------------------------------------------------------
     def _evaluate(self, seconds: float, participated: list[np.ndarray]) -> None:
         started = time.perf_counter()
-        clock = Clock(self.round, self.settings.rounds)
+        clock = self.clock(self.round)
         program = self.program()
         for replica, took_part in zip(self.replicas, participated, strict=True):
             scores = self._scores(program, replica, clock)
@@ -374,7 +395,9 @@ class Simulation:
         """Take up all seeds where `state` left them."""
         for i in range(len(self.seeds)):
             prefix = f"seed{i}/"
-            self.restore_seed(i, {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)})
+            self.restore_seed(
+                i, {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
+            )
 
     def history(self, index: int) -> dict[str, np.ndarray]:
         """The history of seed number `index` as arrays; see `pflrepro.experiments.store` for the schema."""
@@ -392,5 +415,3 @@ def _put(store: Tree, rows: torch.Tensor, changed: Tree) -> Tree:
         else:
             result[name] = store[name].index_copy(0, rows, value.to(store[name].dtype))
     return result
-
-

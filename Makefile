@@ -1,0 +1,50 @@
+# The environment is made once, in .venv; `make demo` on a fresh machine needs Python (3.11 or newer) and make, nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+SCALE ?= fast
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
+
+.PHONY: help demo test lab lint format clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo    regenerate one table on bundled data (installs what it needs first)"
+	@echo "make test    run the tests (the same)"
+	@echo "make lab     open JupyterLab on the notebooks"
+	@echo "make lint    check style and formatting;  make format  mend them"
+	@echo "make clean   remove the environment and what tools left behind"
+
+demo: $(VENV)/.installed
+	$(VENV)/bin/pflrepro reproduce demo/digits --scale $(SCALE)
+
+test: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+lab: $(VENV)/.installed
+	$(VENV)/bin/python -m jupyterlab notebooks
+
+lint: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m ruff check .
+	$(VENV)/bin/python -m ruff format --check .
+
+format: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m ruff check --fix .
+	$(VENV)/bin/python -m ruff format .
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamp files: an environment is installed again only when pyproject.toml changes.
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "pflrepro needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,89 @@
+"""What the memory order of weights costs on a CPU, one thread, batch 10: the reason for `_fast_layout` of the loop backend.
+
+* 2x2 max-pooling behind the papers' first convolution, weights in the usual order or channels-last (the output follows them);
+* the gradient of the hidden layer's weight (512 x 1024), stored row by row or column by column;
+* one whole training gradient of the papers' CNN in both orders.
+
+`python benchmarks/memory_layout.py [--repeat 200]` prints one JSON record, milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from pflrepro.models import build_model
+from pflrepro.models.split import FunctionalModule, parameters_of
+from pflrepro.simulation.loop import _fast_layout, differentiate
+from pflrepro.trees import Tree
+
+
+def cases() -> dict[str, Callable[[], object]]:
+    """name -> a call to time."""
+    network = build_model("cnn4", (28, 28), 10, 0)
+    base, head = FunctionalModule(network.base), FunctionalModule(network.head)
+    plain = Tree(base=parameters_of(network.base), head=parameters_of(network.head))
+    fast = _fast_layout(plain)
+    x, y = torch.randn(10, 1, 28, 28), torch.randint(0, 10, (10,))
+    conv = {
+        name: F.conv2d(x, tree.base["0.weight"], tree.base["0.bias"])
+        for name, tree in (("usual", plain), ("fast", fast))
+    }
+    z = torch.randn(10, 1024)
+
+    def dense(tree: Tree) -> Callable[[], object]:
+        weight = tree.base["7.weight"].detach().requires_grad_()
+
+        def call() -> object:
+            return torch.autograd.grad(F.linear(z, weight).sum(), weight)
+
+        return call
+
+    def whole(tree: Tree) -> Callable[[], object]:
+        def loss(params: Tree) -> tuple[torch.Tensor, Tree]:
+            hidden, _ = base(params.base, Tree(), x, True)
+            return F.cross_entropy(head(params.head, Tree(), hidden, True)[0], y), Tree()
+
+        return lambda: differentiate(loss, tree)
+
+    return {
+        "max-pooling, usual": lambda: F.max_pool2d(conv["usual"], 2),
+        "max-pooling, channels-last": lambda: F.max_pool2d(conv["fast"], 2),
+        "dense weight gradient, rows": dense(plain),
+        "dense weight gradient, columns": dense(fast),
+        "whole gradient, usual": whole(plain),
+        "whole gradient, fast": whole(fast),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeat", type=int, default=200)
+    repeat = parser.parse_args().repeat
+    torch.set_num_threads(1)
+    calls = cases()
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeat):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - started)
+    record = {
+        "what": "milliseconds, one thread, batch 10, cnn4 on 28x28",
+        "median_ms": {name: round(1e3 * statistics.median(values), 4) for name, values in seconds.items()},
+        "machine": platform.machine(),
+        "torch": torch.__version__,
+        "repeat": repeat,
+    }
+    print(json.dumps(record, indent=2))
+
+
+if __name__ == "__main__":
+    main()

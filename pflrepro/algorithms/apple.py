@@ -1,0 +1,131 @@
+"""APPLE (Luo and Wu, IJCAI 2022): every client learns how to mix the core models of all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.task import Context, Setup, Task
+from pflrepro.errors import check_range, unknown
+from pflrepro.trees import Tree, repeat
+
+EPSILON = 1e-3  # base of the exponential scheduler [off]
+
+
+@dataclass(frozen=True)
+class Apple(Method):
+    """APPLE: w_i^p = sum_j p_ij w_j^c; client i learns its own core w_i^c and its weights p_i in R^N, all other cores fixed.
+
+    min over w_i^c, p_i of l_i(w_i^p) + lambda(r) (mu / 2) |p_i - p^0|^2, p^0_j = n_j / n. One gradient g of l_i at w_i^p gives
+    both steps: w_i^c <- w_i^c - eta p_ii g, p_ij <- p_ij - eta_2 (<g, w_j^c> + lambda(r) mu (p_ij - p^0_j)).
+    lambda(r) = epsilon^(r/L) or (1 + cos(pi r/L)) / 2, 0 from round r = L on. Uploaded is the core. All cores start equal
+    (recommended; the reference draws a start for each client, whose average is a poor network). The method supposes that
+    everybody takes part; the core of an absent client stays as it last was. Batch-norm statistics stay with the client.
+    Tested: the mixture, before local training with the cores received, after it with the own core as trained [off: after].
+
+    The platform's variant: start=uniform, core_rate=clients, upload=mixture, scheduler=cosine, horizon=1, weight_rate=0, mu=0.
+
+    Attributes:
+        weight_rate: eta_2; 0.001 [off]. The platform's default is 0 and its gradient a mean over entries.
+        mu: 0.1 [off], whose code has no factor 1/2, so that 0.2 here gives its steps.
+        scheduler: `exponential` [off] or `cosine`. horizon: L as a share of the rounds; 0.1 [off], 1 on the platform.
+        start: p_i starts at p^0, `sizes` [off], or at 1/N, `uniform` [LIB].
+        core_rate: eta is the rate of the `run`, or that times the number of `clients` [LIB].
+        upload: the `core` [off], or a copy of the `mixture` [LIB], which is then also what is tested before training.
+    """
+
+    weight_rate: float = 1e-3
+    mu: float = 0.1
+    scheduler: str = "exponential"
+    horizon: float = 0.1
+    start: str = "sizes"
+    core_rate: str = "run"
+    upload: str = "core"
+    server_store: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_range("APPLE's weight_rate", self.weight_rate, 0)
+        check_range("APPLE's mu", self.mu, 0)
+        check_range("APPLE's horizon", self.horizon, 0, 1)
+        for option, valid in _WORDS.items():
+            if getattr(self, option) not in valid:
+                raise unknown(f"{option} of APPLE", getattr(self, option), valid)
+
+    # ---- state ---------------------------------------------------------------------------------------------------------------
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        p0 = self.sizes(setup).to(setup.dtype)
+        p = p0 if self.start == "sizes" else torch.full_like(p0, 1 / setup.clients)
+        return super().layout(setup) | {"weights": Part("personal", Tree(p=p))}
+
+    def init_server(self, setup: Setup) -> Tree:
+        cores = repeat(super().init_server(setup).params, setup.clients)
+        return Tree(params=Tree(), cores=cores, strength=setup.zeros() + float(self.horizon > 0))
+
+    def sizes(self, task: Task) -> Tensor:
+        """p^0_j = n_j / n."""
+        return task.info.n / task.info.n.sum()
+
+    def strength(self, t: int, rounds: int) -> float:
+        """lambda(t), the loss scheduler of a run of `rounds` rounds."""
+        horizon = self.horizon * rounds
+        if t >= horizon:
+            return 0.0
+        return EPSILON ** (t / horizon) if self.scheduler == "exponential" else (1 + math.cos(math.pi * t / horizon)) / 2
+
+    def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
+        return server, Tree()
+
+    # ---- one client ----------------------------------------------------------------------------------------------------------
+    def phases(self, clock: Clock) -> list[Phase]:
+        return [Phase(rate={"weights": self.weight_rate}, decay={"weights": 0.0})]
+
+    def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        if self.upload == "mixture":
+            return common.cores[ctx.info.id]
+        return common.cores.mix(client.params.weights.p)
+
+    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        return Tree(params=common.cores[ctx.info.id] | client.params)
+
+    def mixture(self, params: Tree, ctx: Context) -> Tree:
+        """w_i^p from the own core and weights in `params` and the cores of the others as received."""
+        p = params.weights.p
+        own = (torch.arange(len(p), device=p.device) == ctx.info.id).to(p.dtype)
+        others = ctx.common.cores.mix(p * (1 - own))
+        return others + params.only(others) * (p * own).sum()
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        value, out = super().loss(params | self.mixture(params, ctx), local, batch, ctx)
+        away = params.weights.p - self.sizes(ctx.task)
+        return value + 0.5 * self.mu * ctx.common.strength * (away**2).sum(), out
+
+    def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
+        if self.core_rate == "run":
+            return grads
+        return grads | grads.without(["weights"]) * float(ctx.task.clients)
+
+    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+        kept, core = super().finish(local, client, ctx)
+        return kept, core if self.upload == "core" else Tree(params=self.mixture(local.params, ctx))
+
+    def trained(self, local: Tree, ctx: Context) -> Tree:
+        return self.mixture(local.params, ctx)
+
+    # ---- the server ----------------------------------------------------------------------------------------------------------
+    def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
+        strength = torch.full_like(server.strength, self.strength(ctx.clock.t + 1, ctx.clock.rounds))
+        return Tree(cores=server.cores.put(cohort.id, uploads.params), strength=strength)
+
+
+_WORDS = {
+    "scheduler": ("exponential", "cosine"),
+    "start": ("sizes", "uniform"),
+    "core_rate": ("run", "clients"),
+    "upload": ("core", "mixture"),
+}

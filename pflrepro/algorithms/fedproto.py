@@ -1,0 +1,103 @@
+"""FedProto (Tan et al., AAAI 2022)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pflrepro.algorithms.contract import Method, mean, one_hot
+from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.task import Context, Setup
+from pflrepro.errors import check_range, unknown
+from pflrepro.trees import Tree
+
+_ABSENT = -1e9  # the score of a class without a prototype: below every true one, and finite
+
+
+@dataclass(frozen=True)
+class FedProto(Method):
+    """FedProto: models stay at home, class prototypes c_k in R^K are exchanged.
+
+    Loss: CE(f(x; w_i), y) + lambda mean_b (1/K) ||z_b - c_{y_b}||^2; a sample whose class has no prototype adds nothing to the
+    second term. A client's prototype of class k is the mean of its features z of that class. Server: c_k = the unweighted mean
+    over the participants that have class k [off, PFL]; a class that none of them has keeps its last prototype [inferred].
+    All clients must start from one model, else their features have nothing in common. Tested: the nearest prototype among all
+    classes. Before the first aggregation there is none, all scores are equal and the answer is class 0 (PFLlib counts 0 there).
+
+    Attributes:
+        alignment: lambda; 1 [off, PFL]; GPFL's value is not printed [?].
+        features: which features are averaged. `training` [PFL]: all that are seen in the round's local training, each before the
+            step of its batch. `after`: those of the trained model, by one more pass.
+        prediction: `prototype` [PFL] or `classifier`, the client's own head (the official code prints both).
+    """
+
+    alignment: float = 1.0
+    features: str = "training"
+    prediction: str = "prototype"
+
+    def __post_init__(self) -> None:
+        check_range("alignment of FedProto", self.alignment, 0)
+        if self.features not in ("training", "after"):
+            raise unknown("features of FedProto", self.features, ("training", "after"))
+        if self.prediction not in ("prototype", "classifier"):
+            raise unknown("prediction of FedProto", self.prediction, ("prototype", "classifier"))
+
+    # ---- state -------------------------------------------------------------------------------------------------------------
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        model = {name: replace(part, kind="personal") for name, part in super().layout(setup).items()}
+        none = Tree(c=setup.zeros(setup.classes, setup.features), has=setup.zeros(setup.classes))
+        return model | {"prototypes": Part("frozen", none)}
+
+    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        prototypes = common.params.prototypes
+        return super().begin(common, own, client, ctx) | Tree(
+            sums=torch.zeros_like(prototypes.c), counts=torch.zeros_like(prototypes.has)
+        )
+
+    # ---- one client --------------------------------------------------------------------------------------------------------
+    def phases(self, clock: Clock) -> list[Phase]:
+        scan = [Phase("prototypes", scan=True)] if self.features == "after" else []
+        return [*super().phases(clock), *scan]
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        value, out = super().loss(params, local, batch, ctx)
+        c, has = params.prototypes.c[batch.y], params.prototypes.has[batch.y]
+        value = value + self.alignment * mean(has * ((out.z - c) ** 2).mean(1), batch)
+        if self.features == "after":
+            return value, out
+        return value, out | Tree(keep=local.only(["sums", "counts"]) + self.class_sums(out.z, batch, ctx))
+
+    def class_sums(self, z: Tensor, batch: Tree, ctx: Context) -> Tree:
+        """Sums [C, K] and counts [C] of the batch's features by class."""
+        members = one_hot(batch.y, ctx.task.classes, z.dtype) * batch.mask[:, None]
+        return Tree(sums=members.T @ z, counts=members.sum(0))
+
+    def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        return self.class_sums(self.forward(local.params, batch.x, ctx).z, batch, ctx)
+
+    def leave(self, local: Tree, sums: Tree, ctx: Context) -> Tree:
+        return super().leave(local, sums, ctx) | sums
+
+    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+        kept, _ = super().finish(local, client, ctx)
+        means = local.sums / local.counts.clamp(min=1)[:, None]
+        return kept, Tree(c=means, has=(local.counts > 0).to(means.dtype))
+
+    # ---- the server, and the prediction ------------------------------------------------------------------------------------
+    def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
+        old, holders = server.params.prototypes, uploads.has.sum(0)
+        means = (uploads.c * uploads.has[:, :, None]).sum(0) / holders.clamp(min=1)[:, None]
+        brought = holders > 0
+        new = Tree(c=torch.where(brought[:, None], means, old.c), has=torch.where(brought, 1.0, old.has))
+        return Tree(params=Tree(prototypes=new))
+
+    def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
+        out = self.forward(params, x, ctx)
+        if self.prediction == "classifier":
+            return out.logits
+        c, has = params.prototypes.c, params.prototypes.has
+        # -(1/K) ||z - c||^2 without ||z||^2, which is the same for all classes of a sample
+        nearness = (2 * out.z @ c.T - (c**2).sum(1)) / c.shape[1]
+        return torch.where(has > 0, nearness, _ABSENT)

@@ -1,0 +1,33 @@
+"""FedProx (Li et al., MLSys 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.task import Context
+from pflrepro.errors import check_range
+from pflrepro.trees import Tree
+
+
+@dataclass(frozen=True)
+class FedProx(Method):
+    """FedProx: local training is held near the model that was received.
+
+    min over w of l_i(w) + (mu/2) ||w - w^t||^2: every step uses g + mu (w - w^t), which enters momentum as a part of the loss would.
+    The term covers the shared groups; what a plug-in keeps at home (the bias of DBE) has no received counterpart.
+
+    Attributes:
+        mu: 0.001, the example commands of PFLlib [author]; the values of DBE and GPFL are not printed [?]. 0 is FedAvg.
+    """
+
+    mu: float = 0.001
+
+    def __post_init__(self) -> None:
+        check_range("mu of FedProx", self.mu, 0)
+
+    def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
+        grads = super().correct(grads, local, ctx)
+        shared = ctx.pick(grads, "shared")
+        drift = local.params.only(shared) - ctx.common.params.only(shared)
+        return grads | (shared + self.mu * drift)

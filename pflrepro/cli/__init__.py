@@ -1,0 +1,93 @@
+"""The command `pflrepro`: reads the command line, calls the room that does the work, prints one answer.
+
+Exit codes: 0 done, 1 a run failed (or `doctor` or `data verify` found something broken), 2 bad input, 130 interrupted. Every
+message to the user is one line on standard error; with PFLREPRO_TRACEBACK=1 the traceback is shown as well.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from pflrepro import __version__
+from pflrepro.cli import artefacts, bench, data, doctor, listing, run
+from pflrepro.cli.arguments import Parser, read
+from pflrepro.cli.output import reserved_stdout, show, tell
+from pflrepro.errors import RunFailed, UserError
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+EPILOG = """\
+examples:
+  pflrepro reproduce demo/digits --scale fast
+  pflrepro run --algorithm fedavg+dbe --dataset digits --partition dirichlet:0.1 --clients 20 --rounds 20 --seeds 3
+  pflrepro list artefacts --json
+
+With --json, accuracies are fractions in [0, 1] and a number that does not exist is null.
+Exit codes: 0 done, 1 a run failed, 2 bad input. PFLREPRO_TRACEBACK=1 shows the traceback behind an error message.
+"""
+
+
+def build_parser() -> Parser:
+    """The parser with every verb; importing and building it loads no framework."""
+    from argparse import RawDescriptionHelpFormatter
+
+    parser = Parser(
+        prog="pflrepro",
+        description="Regenerate the tables and figures of five papers on personalised federated learning.",
+        epilog=EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"pflrepro {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", dest="verb")
+    for room in (listing, data, run, artefacts, bench, doctor):
+        room.add(verbs)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (default: this process's) and return the exit code; never raises for a user's mistake."""
+    try:
+        return _answer(sys.argv[1:] if argv is None else argv)
+    except UserError as error:
+        return _complain(error, BAD_INPUT)
+    except RunFailed as error:
+        return _complain(error, FAILED)
+    except BrokenPipeError:
+        return _reader_left()
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _complain(error, BAD_INPUT)
+    except KeyboardInterrupt:
+        tell("interrupted")
+        return INTERRUPTED
+
+
+def _answer(argv: Sequence[str]) -> int:
+    parser = build_parser()
+    arguments = read(parser, argv)
+    if arguments.verb is None:
+        raise UserError("say what to do: pflrepro VERB ... (pflrepro --help lists the verbs)")
+    with reserved_stdout() as stream:
+        answer = arguments.handler(arguments)
+        show(answer, as_json=arguments.json, stream=stream)
+    return answer.code
+
+
+def _complain(error: Exception, code: int) -> int:
+    if os.environ.get("PFLREPRO_TRACEBACK", "") not in ("", "0"):
+        import traceback
+
+        traceback.print_exception(error)
+    tell(f"error: {error}")
+    return code
+
+
+def _reader_left() -> int:
+    """The reader of our output closed it (`| head`) and has what it wanted; what Python still flushes at exit goes nowhere."""
+    with suppress(OSError, ValueError):  # standard output is not a real file: nothing is left to flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return DONE

@@ -1,0 +1,98 @@
+"""How the command line is read: argparse with our own one-line errors, and the options that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from pflrepro.errors import UserError, check_range, unknown
+
+BACKENDS = ("auto", "loop", "batched", "graph")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises `UserError` and never guesses an abbreviated option."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("allow_abbrev", False)
+        super().__init__(**settings)
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(message)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """argparse's own hook for `choices`, overridden to name the nearest valid value first."""
+        if action.choices is not None and value not in action.choices:
+            name = action.option_strings[-1] if action.option_strings else action.metavar or action.dest
+            raise unknown(str(name).lower(), value, map(str, action.choices))
+
+
+def read(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
+    """The parsed arguments; an option that the verb does not know is answered with the nearest one it does."""
+    arguments, rest = parser.parse_known_args(argv)
+    if not rest:
+        return arguments
+    verb: argparse.ArgumentParser = getattr(arguments, "parser", parser)
+    option = next((item.split("=")[0] for item in rest if item.startswith("-")), None)
+    if option is None:
+        raise UserError(f"unexpected argument {rest[0]!r} (see {verb.prog} --help)")
+    raise unknown("option", option, (name for action in verb._actions for name in action.option_strings))
+
+
+def number(name: str, low: float | None = None, high: float | None = None, **checks: bool) -> Callable[[str], Any]:
+    """A converter for argparse: text -> int (with `integer=True`) or float inside the range, else a `UserError`."""
+
+    def convert(text: str) -> Any:
+        try:
+            value: Any = int(text) if checks.get("integer") else float(text)
+        except ValueError:
+            value = text
+        return check_range(name, value, low, high, **checks)
+
+    return convert
+
+
+def count(name: str, low: int = 1) -> Callable[[str], int]:
+    """A converter for whole numbers from `low` on."""
+    return number(name, low, integer=True)
+
+
+def assignment(text: str) -> str:
+    """NAME=VALUE as it stands, refused where it is something else."""
+    name, equals, _ = text.partition("=")
+    if not equals or not name.strip():
+        raise UserError(f"expected NAME=VALUE, not {text!r}")
+    return text
+
+
+def comma_separated(text: str) -> list[str]:
+    """A list of names, empty entries dropped; an empty list is refused."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UserError(f"expected names separated by commas, not {text!r}")
+    return names
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON value on standard output and nothing else")
+
+
+def add_places(parser: argparse.ArgumentParser, *, store: bool = True) -> None:
+    """--data-root and, for the verbs that read runs, --store."""
+    parser.add_argument(
+        "--data-root",
+        metavar="DIR",
+        help="where the data sets are (default: $PFLREPRO_DATA, else a per-user cache folder)",
+    )
+    if store:
+        parser.add_argument(
+            "--store", metavar="DIR", help="where the runs are (default: $PFLREPRO_STORE, else a per-user cache folder)"
+        )
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    """--backend, --device, --workers: how a run is computed, never what it computes."""
+    parser.add_argument("--backend", choices=BACKENDS, default="auto", help="how clients are computed (default: auto)")
+    parser.add_argument("--device", default="auto", help="auto (a CUDA device if there is one), cpu, cuda, cuda:1 ...")
+    parser.add_argument("--workers", type=count("--workers"), metavar="N", help="workers of the loop backend")

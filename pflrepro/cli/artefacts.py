@@ -1,0 +1,185 @@
+"""`pflrepro plan`, `reproduce` and `score`: the tables and figures of the papers."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pflrepro.cli.arguments import add_json, add_places, assignment, comma_separated, count
+from pflrepro.cli.output import Answer, table
+
+ACCURACY_COLUMNS = ("published", "ours", "spread", "difference", "tolerance")
+
+
+def add(verbs: Any) -> None:
+    _add_plan(verbs)
+    _add_reproduce(verbs)
+    _add_score(verbs)
+
+
+def _add_plan(verbs: Any) -> None:
+    parser = verbs.add_parser("plan", help="what would run, how long, how much memory", description="Trains nothing.")
+    _add_choice(parser)
+    add_places(parser)
+    add_json(parser)
+    parser.set_defaults(handler=plan, parser=parser)
+
+
+def _add_reproduce(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "reproduce",
+        help="run what is missing, execute the notebook, write the outputs",
+        description="Regenerate an artefact, or every artefact of a paper. Finished runs are reused, broken ones go on.",
+    )
+    _add_choice(parser)
+    parser.add_argument("--figures", metavar="DIR", default="figures", help="where outputs go (default: figures)")
+    parser.add_argument("--backend", help="how clients are computed (default: the notebook's)")
+    parser.add_argument("--device", help="auto, cpu, cuda, cuda:1 ... (default: the notebook's)")
+    parser.add_argument("--workers", type=count("--workers"), metavar="N", help="workers of the loop backend")
+    parser.add_argument(
+        "--set",
+        type=assignment,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a further parameter of the notebook (repeatable)",
+    )
+    add_places(parser)
+    add_json(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(handler=reproduce, parser=parser)
+
+
+def _add_score(verbs: Any) -> None:
+    parser = verbs.add_parser("score", help="the score card: published, ours, verdict", description="Trains nothing.")
+    parser.add_argument("id", metavar="PAPER[/ARTEFACT]", nargs="?", help="default: everything")
+    parser.add_argument("--long", action="store_true", help="also the cells that were not run")
+    add_places(parser)
+    add_json(parser)
+    parser.set_defaults(handler=score, parser=parser)
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="PAPER[/ARTEFACT]", help="such as dbe/table5 (see: pflrepro list artefacts)")
+    parser.add_argument(
+        "--scale", default="fast", help="smoke, fast or paper, where the artefact has it (default: fast)"
+    )
+    parser.add_argument("--seeds", type=count("--seeds"), metavar="N", help="number of seeds (default: the scale's)")
+    parser.add_argument(
+        "--methods", type=comma_separated, metavar="A,B", help="only these rows, such as fedavg,fedavg+dbe"
+    )
+
+
+def plan(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.store import Store
+    from pflrepro.papers import plan as planned
+    from pflrepro.papers import select
+
+    store = Store(arguments.store)
+    entries = [
+        entry
+        for artefact in select(arguments.id)
+        for entry in planned(
+            artefact,
+            arguments.scale,
+            store=store,
+            data_root=arguments.data_root,
+            seeds=arguments.seeds,
+            methods=arguments.methods,
+        )
+    ]
+    rows = [{key: value for key, value in vars(entry).items() if key != "experiment"} for entry in entries]
+    return Answer(rows, _plan_text(rows))
+
+
+def _plan_text(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return "nothing to train"
+    shown = [row | {"time": _duration(row["seconds"]), "GiB": row["memory"] / 2**30} for row in rows]
+    states = Counter(row["state"] for row in rows)
+    total = _duration(sum(row["seconds"] for row in rows if row["state"] == "to run"))
+    summary = f"{', '.join(f'{number} {state}' for state, number in states.items())}; to run: about {total}"
+    columns = ["artefact", "row", "column", "seed", "rounds", "state", "time", "GiB", "reason"]
+    return f"{table(shown, columns)}\n\n{summary}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def reproduce(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.papers import select
+    from pflrepro.papers.notebooks import read_values
+    from pflrepro.papers.reproduce import reproduce as regenerate
+
+    artefacts = select(arguments.id)
+    prepared = [
+        (artefact, _parameters(arguments) | read_values(artefact.notebook, _pairs(arguments))) for artefact in artefacts
+    ]
+    rows = []
+    for artefact, parameters in prepared:
+        done = regenerate(
+            artefact,
+            arguments.scale,
+            parameters,
+            arguments.figures,
+            store=arguments.store,
+            progress=not arguments.quiet,
+            workers=arguments.workers,
+        )
+        rows.append(
+            {
+                "id": done.artefact,
+                "scale": done.scale,
+                "outputs": list(done.outputs),
+                "executed_notebook": done.notebook,
+            }
+        )
+    return Answer(rows, "\n".join(_reproduced_text(row) for row in rows))
+
+
+def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that are parameters of every notebook; only what the user gave."""
+    from pflrepro.cli.machine import resolve_device
+
+    given = {name: getattr(arguments, name) for name in ("seeds", "methods", "backend", "data_root")}
+    given["device"] = None if arguments.device is None else resolve_device(arguments.device)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _pairs(arguments: argparse.Namespace) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in arguments.set)
+
+
+def _reproduced_text(row: dict[str, Any]) -> str:
+    outputs = [f"  {Path(path)}" for path in row["outputs"]] or ["  (nothing new)"]
+    return "\n".join(
+        [f"{row['id']} at scale {row['scale']}:", *outputs, f"  executed notebook: {row['executed_notebook']}"]
+    )
+
+
+def score(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.store import Store
+    from pflrepro.papers import find
+    from pflrepro.papers import score as score_card
+
+    card = score_card(arguments.id, store=Store(arguments.store), data_root=arguments.data_root)
+    rows = card.to_dict("records")
+    shown = [row for row in rows if arguments.long or row["verdict"] != "not run"]
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in Counter(row["verdict"] for row in rows).items())
+    columns = ["artefact", "row", "column", "published", "ours", "spread", "n", "scale", "verdict"]
+    text = f"{table(shown, columns)}\n\n{counts}" if shown else counts
+    return Answer([_fractions(row) if find(row["artefact"]).metric == "accuracy" else row for row in rows], text)
+
+
+def _fractions(row: dict[str, Any]) -> dict[str, Any]:
+    """Percent, as the papers print accuracies, to fractions, as every JSON of this command holds them."""
+    return row | {
+        name: round(row[name] / 100, 12)
+        for name in ACCURACY_COLUMNS
+        if isinstance(row[name], float) and row[name] == row[name]
+    }

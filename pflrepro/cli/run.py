@@ -1,0 +1,190 @@
+"""`pflrepro run`: one method on one data set, for one or several seeds."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.cli.arguments import add_json, add_machine, add_places, assignment, count, number
+from pflrepro.cli.output import Answer
+from pflrepro.errors import UserError
+
+if TYPE_CHECKING:
+    from pflrepro.experiments.config import Experiment
+    from pflrepro.experiments.store import Run
+
+DESCRIPTION = """\
+Train one method and report its test accuracy. What is not given comes from the data set's preset.
+Finished runs in the store are reused; a run that was killed goes on where it stopped.
+
+With --json, one object; accuracies are fractions in [0, 1]:
+  accuracy              mean and population standard deviation over seeds of what the selection rule picks
+                        (std is null for one seed), per_seed, selection
+  rounds                rounds of training behind the curve
+  seconds_per_round     training and aggregation, without evaluation, of all seeds that trained side by side
+  curve                 pooled over clients, mean over seeds: before any training, then after each round,
+                        evaluated before the next local training (rounds + 1 values)
+  curve_after_training  the same right after local training; null where nothing was trained
+  run_folders           one a seed
+"""
+# Options that become fields of the experiment under the same name, where they are given.
+SETTINGS = (
+    *("partition", "clients", "partition_seed", "min_size", "model", "rounds", "participation", "local_epochs"),
+    *("batch_size", "lr", "momentum", "weight_decay", "drop_last", "receivers", "statistics", "patience"),
+)
+
+
+def add(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "run",
+        help="train one method on one data set",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--algorithm", metavar="NAME", help="such as fedavg, fedavg+dbe, or my_module:MyMethod (required)"
+    )
+    parser.add_argument(
+        "--option",
+        type=assignment,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the method (repeatable; see: pflrepro list algorithms --long)",
+    )
+    parser.add_argument(
+        "--seeds", type=count("--seeds"), default=1, metavar="N", help="run seeds 0 ... N-1 (default: 1)"
+    )
+    parser.add_argument(
+        "--select",
+        default="best_round",
+        metavar="RULE",
+        help="best_round (as the papers do, the default), last_round, mean_last_K, mean_best_K",
+    )
+    _add_data(parser.add_argument_group("data"))
+    _add_training(parser.add_argument_group("training (default: the data set's preset)"))
+    machine = parser.add_argument_group("machine and places")
+    add_machine(machine)
+    add_places(machine)
+    add_json(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(handler=handle, parser=parser)
+
+
+def _add_data(group: Any) -> None:
+    group.add_argument("--dataset", default="digits", metavar="NAME", help="default: digits, which needs no download")
+    group.add_argument("--partition", metavar="SPEC", help="such as dirichlet:0.1 (see: pflrepro list partitions)")
+    group.add_argument("--clients", type=count("--clients"), metavar="N")
+    group.add_argument(
+        "--partition-seed", type=count("--partition-seed", 0), metavar="SEED", help="apart from the run's seed"
+    )
+    group.add_argument("--min-size", type=count("--min-size", 0), metavar="N", help="least samples of a client")
+
+
+def _add_training(group: Any) -> None:
+    group.add_argument("--model", metavar="NAME", help="see: pflrepro list models")
+    group.add_argument("--rounds", type=count("--rounds", 0), metavar="N")
+    group.add_argument(
+        "--participation", type=number("--participation", 0, 1, open_low=True), metavar="RATIO", help="in ]0, 1]"
+    )
+    group.add_argument("--local-epochs", type=count("--local-epochs"), metavar="N")
+    group.add_argument("--batch-size", type=count("--batch-size"), metavar="N")
+    group.add_argument("--lr", type=number("--lr", 0), metavar="RATE", help="local learning rate")
+    group.add_argument("--momentum", type=number("--momentum", 0, 1), metavar="M")
+    group.add_argument("--weight-decay", type=number("--weight-decay", 0), metavar="W")
+    last = group.add_mutually_exclusive_group()
+    last.add_argument(
+        "--drop-last", dest="drop_last", action="store_true", default=None, help="drop an incomplete last batch"
+    )
+    last.add_argument("--keep-last", dest="drop_last", action="store_false", default=None, help="keep it")
+    group.add_argument("--receivers", metavar="WHO", help="who gets the broadcast: all or selected")
+    group.add_argument("--statistics", metavar="KIND", help="batch-norm statistics: personal or averaged")
+    group.add_argument(
+        "--patience", type=count("--patience", 0), metavar="N", help="stop after N rounds without a new best; 0: never"
+    )
+
+
+def handle(arguments: argparse.Namespace) -> Answer:
+    if not arguments.algorithm:
+        raise UserError("--algorithm is missing: name a method (see: pflrepro list algorithms)")
+    from pflrepro.cli.machine import resolve_device
+    from pflrepro.experiments.run import run
+    from pflrepro.experiments.store import Store
+    from pflrepro.metrics.selection import check_rule
+
+    check_rule(arguments.select)
+    asked = experiments(arguments)
+    runs = run(
+        asked,
+        store=Store(arguments.store),
+        data_root=arguments.data_root,
+        backend=arguments.backend,
+        device=resolve_device(arguments.device),
+        workers=arguments.workers,
+        progress=not arguments.quiet,
+    )
+    summary = summarise(runs, arguments.select)
+    return Answer(summary, _text(arguments, summary))
+
+
+def experiments(arguments: argparse.Namespace) -> list[Experiment]:
+    """One experiment a seed; every wrong name or value is refused here, before anything is read or trained."""
+    from pflrepro.algorithms.registry import parse_options
+    from pflrepro.experiments.config import Experiment
+
+    given = {name: getattr(arguments, name) for name in SETTINGS if getattr(arguments, name) is not None}
+    options = tuple(sorted(parse_options(arguments.algorithm, arguments.option).items()))
+    return [
+        Experiment.for_dataset(arguments.algorithm, arguments.dataset, options=options, seed=seed, **given)
+        for seed in range(arguments.seeds)
+    ]
+
+
+def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
+    """What `--json` prints for the runs of one method, one a seed; accuracies are fractions, NaN where there is none.
+
+    Seeds that stopped at different rounds (`patience`) share the curve up to the earliest stop.
+    """
+    import numpy as np
+
+    from pflrepro.metrics import accuracy
+    from pflrepro.metrics.selection import select
+
+    curves = [accuracy.pooled(run.history) for run in runs]
+    after = [accuracy.pooled_after(run.history) for run in runs]
+    shared = min(map(len, curves))
+    per_seed = [float(select(rule, curve)) for curve in curves]
+    spread = accuracy.spread(per_seed)
+    trained = [run.history["seconds"][1:] for run in runs]
+    return {
+        "algorithm": runs[0].experiment.algorithm,
+        "accuracy": {
+            "mean": spread.mean,
+            "std": spread.std if spread.n > 1 else math.nan,
+            "per_seed": per_seed,
+            "selection": rule,
+        },
+        "rounds": int(runs[0].history["round"][shared - 1]),
+        "seconds_per_round": float(np.mean(np.concatenate(trained))) if any(map(len, trained)) else math.nan,
+        "run_folders": [str(run.folder) for run in runs],
+        "curve": np.mean([curve[:shared] for curve in curves], axis=0),
+        "curve_after_training": np.mean([curve[:shared] for curve in after], axis=0),
+    }
+
+
+def _text(arguments: argparse.Namespace, summary: dict[str, Any]) -> str:
+    accuracy = summary["accuracy"]
+    spread = "" if math.isnan(accuracy["std"]) else f" ± {100 * accuracy['std']:.2f}"
+    seeds = ", ".join(f"{100 * value:.2f}" for value in accuracy["per_seed"])
+    seconds = summary["seconds_per_round"]
+    pace = "" if math.isnan(seconds) else f", {seconds:.3g} s a round"
+    return "\n".join(
+        [
+            f"{summary['algorithm']} on {arguments.dataset}: test accuracy {100 * accuracy['mean']:.2f}{spread} %"
+            f" ({accuracy['selection']}; per seed {seeds})",
+            f"{summary['rounds']} rounds{pace}",
+            *(f"run: {folder}" for folder in summary["run_folders"]),
+        ]
+    )

@@ -1,0 +1,93 @@
+"""What this installation is and what is wrong with it; every check stands alone, so that one broken part hides no other."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+from pflrepro import __version__
+from pflrepro.errors import UserError
+
+PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "papermill", "jupyterlab")
+
+
+def examine(data_root: str | Path | None = None, store: str | Path | None = None) -> dict[str, Any]:
+    """A report with `versions`, `devices`, `data_root`, `data`, `store`, `kernel` and `problems` (one line each, empty if healthy)."""
+    problems: list[str] = []
+    found = versions()
+    problems += [f"{name} is not installed: pip install {name}" for name, version in found.items() if version is None]
+    kernel = util.find_spec("ipykernel") is not None
+    if not kernel:
+        problems.append("notebooks cannot run: ipykernel is not installed: pip install ipykernel")
+    return {
+        "versions": found,
+        "devices": _guarded(devices, problems, []),
+        "data_root": str(_guarded(lambda: _data_root(data_root), problems, data_root)),
+        "data": _guarded(lambda: _data(data_root, problems), problems, []),
+        "store": _guarded(
+            lambda: _store(store, problems), problems, {"root": str(store), "finished": 0, "damaged": []}
+        ),
+        "kernel": kernel,
+        "problems": problems,
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """The versions that matter for a result; None for a package that is not installed."""
+    found: dict[str, str | None] = {"pflrepro": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def devices() -> list[dict[str, str]]:
+    """The processor and every CUDA device."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found = [{"name": "cpu", "about": f"{platform.machine()}, {cores} cores, {torch.get_num_threads()} threads"}]
+    for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        properties = torch.cuda.get_device_properties(index)
+        found.append(
+            {"name": f"cuda:{index}", "about": f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"}
+        )
+    return found
+
+
+def _guarded(check: Callable[[], Any], problems: list[str], otherwise: Any) -> Any:
+    """The check's answer; an error of the environment becomes a problem of the report instead of ending it."""
+    try:
+        return check()
+    except (UserError, OSError, ImportError) as error:
+        problems.append(" ".join(str(error).split()))
+        return otherwise
+
+
+def _data_root(explicit: str | Path | None) -> Path:
+    from pflrepro.data.root import data_root
+
+    return data_root(explicit)
+
+
+def _data(root: str | Path | None, problems: list[str]) -> list[dict[str, Any]]:
+    from pflrepro.data.download import status
+
+    rows = status(root)
+    problems += [f"data set {row['name']} is corrupt: {row['detail']}" for row in rows if row["state"] == "corrupt"]
+    return rows
+
+
+def _store(root: str | Path | None, problems: list[str]) -> dict[str, Any]:
+    from pflrepro.experiments.store import Store
+
+    store = Store(root)
+    finished, damaged = store.health()
+    problems += [f"damaged run folder {folder}: {reason}" for folder, reason in damaged]
+    return {"root": str(store.root), "finished": finished, "damaged": [str(folder) for folder, _ in damaged]}

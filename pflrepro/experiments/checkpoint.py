@@ -1,0 +1,54 @@
+"""How far a run is: the engine's state of one seed and what to know about its making, in one npz."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pflrepro.errors import CorruptFile
+from pflrepro.experiments import files
+
+FORMAT = 1
+_META, _STATE = "meta", "state/"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A half-done run.
+
+    round: rounds done. state: what `Simulation.state_of` gave. sittings: one record for each process that worked on the run so far
+    (the rounds it started at, backend, device, seconds...), see `pflrepro.experiments.environment`.
+    """
+
+    round: int
+    state: Mapping[str, np.ndarray]
+    sittings: list[dict[str, Any]] = field(default_factory=list)
+
+
+def write_checkpoint(path: Path, id: str, checkpoint: Checkpoint) -> None:
+    """Write atomically; the run's id goes in, so that a checkpoint in a wrong folder is noticed."""
+    meta = json.dumps({"format": FORMAT, "id": id, "round": checkpoint.round, "sittings": checkpoint.sittings})
+    state = {f"{_STATE}{name}": array for name, array in checkpoint.state.items()}
+    files.write_npz(path, {_META: np.frombuffer(meta.encode(), dtype=np.uint8)} | state)
+
+
+def read_checkpoint(path: Path, id: str) -> Checkpoint:
+    """Read and check; `CorruptFile` for anything odd."""
+    arrays = files.read_npz(path)
+    try:
+        meta = json.loads(arrays.pop(_META).tobytes().decode())
+        if meta["id"] != id or meta["format"] != FORMAT:
+            raise CorruptFile(f"{path.name} does not belong to this folder")
+        checkpoint = Checkpoint(
+            int(meta["round"]), {name.removeprefix(_STATE): a for name, a in arrays.items()}, meta["sittings"]
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptFile(f"{path.name} is not a checkpoint: {error!r}") from None
+    if not isinstance(checkpoint.sittings, list) or not all(isinstance(entry, dict) for entry in checkpoint.sittings):
+        raise CorruptFile(f"{path.name} is not a checkpoint: its records are missing")
+    return checkpoint

@@ -1,0 +1,91 @@
+"""What a run was made with. Nothing in it names a place on this machine or the machine itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def sitting(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], started_at: int) -> dict[str, Any]:
+    """The record of one process that works on a run: what the engine says of itself (backend, workers, chunk...), the device, the
+    seeds that train side by side, the round it starts at. `seconds` and `peak_memory_bytes` are filled in as it goes on."""
+    plain = {
+        str(name): value for name, value in facts.items() if value is None or isinstance(value, (bool, int, float, str))
+    }
+    return plain | {"device": device, "seeds_together": list(seeds), "started_at_round": started_at, "seconds": 0.0}
+
+
+def environment(sittings: Sequence[Mapping[str, Any]], history: Mapping[str, np.ndarray], dtype: str) -> dict[str, Any]:
+    """The content of `environment.json`.
+
+    Top level: what the last sitting had (`backend`, `device`, `workers`, `chunk`, `threads`, `seeds_together`), `versions`,
+    `platform`; `timings` in seconds (`training` and `evaluation` as in the history, a share of what seeds side by side took;
+    `total` of all sittings, for all their seeds); `sittings`: one record a process that worked on the run.
+    """
+    from pflrepro import __version__
+
+    last = {name: value for name, value in sittings[-1].items() if name not in ("seconds", "started_at_round")}
+    peaks = [entry["peak_memory_bytes"] for entry in sittings if entry.get("peak_memory_bytes")]
+    return last | {
+        "dtype": dtype,
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processor": processor(),
+        "versions": {
+            "python": platform.python_version(),
+            "pflrepro": __version__,
+            **{name: importlib.metadata.version(name) for name in ("torch", "numpy")},
+        },
+        "timings": {
+            "training": float(history["seconds"].sum()),
+            "evaluation": float(history["seconds_evaluation"].sum()),
+            "total": float(sum(entry["seconds"] for entry in sittings)),
+        },
+        "peak_memory_bytes": max(peaks, default=None),
+        "sittings": [dict(entry) for entry in sittings],
+    }
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            return next(
+                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine()
+            )
+    except OSError:
+        return platform.processor() or platform.machine()
+
+
+def device_name(device: str) -> str:
+    """`cpu`, or a CUDA device with its product name: `cuda (NVIDIA H100)`."""
+    if not device.startswith("cuda"):
+        return device
+    import torch
+
+    return f"{device} ({torch.cuda.get_device_name(device)})"
+
+
+def threads() -> int:
+    """Threads of one operation."""
+    import torch
+
+    return torch.get_num_threads()
+
+
+def peak_memory(device: str) -> int | None:
+    """The largest memory so far in bytes: of the device for CUDA, else of this process; None where the system does not tell."""
+    if device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

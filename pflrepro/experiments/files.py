@@ -1,0 +1,121 @@
+"""Files that are either whole or not there, and readers that trust none: no pickles, every damage is a `CorruptFile`."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pflrepro.errors import CorruptFile, UserError
+
+# What numpy, zipfile and json raise for damaged archives, truncated members, broken headers, pickled arrays and bad text.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    TypeError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+)
+_DAMAGE += (zipfile.BadZipFile, zlib.error)
+
+
+def canonical_json(value: Any) -> str:
+    """One text for one value: sorted keys, no spaces, ASCII, shortest float that reads back equal; NaN is refused.
+
+    Whole numbers are written without a point, so that 1 and 1.0 (and -0.0 and 0) are the same text.
+    """
+    return json.dumps(_normal(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _normal(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_normal(entry) for entry in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 (hex) of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name in its folder, then rename it; `UserError` if that is not possible."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            with open(temporary, "xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """`write` as indented JSON with sorted keys."""
+    write(path, (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
+
+
+def write_npz(path: Path, arrays: Mapping[str, np.ndarray], *, compress: bool = False) -> None:
+    """`write` arrays as an npz; names may contain "/"; equal arrays give equal bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            # A fixed date, and not numpy's `savez`, which takes names such as "file" for its own arguments.
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            member.compress_type = archive.compression
+            with archive.open(member, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
+    write(path, buffer.getbuffer())
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an npz, decoded and checked by their CRC; `CorruptFile` for anything odd."""
+    try:
+        # Opened here, since numpy leaves a file open that turns out to be no archive.
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise CorruptFile(f"{path.name} is not an npz archive")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+    except _DAMAGE as error:
+        raise CorruptFile(f"{path.name} cannot be read: {_reason(error)}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; `CorruptFile` for anything else."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CorruptFile(f"{path.name} cannot be read: {_reason(error)}") from None
+    if not isinstance(value, dict):
+        raise CorruptFile(f"{path.name} holds no JSON object")
+    return value
+
+
+def _reason(error: BaseException) -> str:
+    text = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
+    return text[:160]

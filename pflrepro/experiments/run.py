@@ -1,0 +1,111 @@
+"""`run(experiments)`: what the store has is given back at once, what is half done is resumed, the rest is trained."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from pflrepro.errors import RunFailed, UserError, check_range
+from pflrepro.experiments.config import Experiment, identity_digest
+from pflrepro.experiments.identity import data_fingerprint
+from pflrepro.experiments.progress import Progress
+from pflrepro.experiments.store import Store
+from pflrepro.experiments.training import Job, Machine, train
+
+if TYPE_CHECKING:
+    from pflrepro.experiments.result import Run
+
+log = logging.getLogger("pflrepro.run")
+
+
+@overload
+def run(experiments: Experiment, **how: Any) -> Run: ...
+@overload
+def run(experiments: Iterable[Experiment], **how: Any) -> list[Run]: ...
+def run(
+    experiments: Experiment | Iterable[Experiment],
+    *,
+    store: Store | str | Path | None = None,
+    data_root: str | Path | None = None,
+    backend: str = "auto",
+    device: str = "cpu",
+    workers: int | None = None,
+    memory: int | None = None,
+    progress: bool = True,
+    checkpoint_every: float = 20.0,
+    simulate: Callable[..., Any] | None = None,
+) -> Run | list[Run]:
+    """The finished runs of the experiments, in their order (one run for one experiment).
+
+    Experiments that differ only in their seed train side by side. A run that was killed goes on at its last checkpoint and ends with
+    the history that it would have had. Runs that another process is making are waited for.
+
+    Args:
+        store: where runs are kept (a `Store` or its folder). data_root: where the data sets are.
+        backend, device, workers, memory: see `pflrepro.simulation.Simulation`; none of them is part of a run's identity.
+        progress: show a bar, where there is a terminal or a notebook.
+        checkpoint_every: seconds between checkpoints, written after a round; 0 = after every round.
+        simulate: makes the engine in place of `Simulation` (same arguments).
+
+    Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
+    engine fails; what was checkpointed until then is resumed by the next call.
+    """
+    single = isinstance(experiments, Experiment)
+    jobs = identify([experiments] if single else experiments, data_root)
+    store = open_store(store)
+    check_range("checkpoint_every", checkpoint_every, 0)
+    machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root)
+    runs = {job.id: store.get(job.id) for job in jobs}
+    missing = [job for job in {job.id: job for job in jobs}.values() if runs[job.id] is None]
+    with Progress(progress and bool(missing)) as bar:
+        bar.expect(sum(packed[0].experiment.rounds for packed in packs(missing)))
+        train_all(missing, store, machine, bar)
+    for job in missing:
+        runs[job.id] = store.get(job.id)
+        if runs[job.id] is None:
+            raise RunFailed(f"the run {job.id} is not in the store any more: another process or hand removed it")
+    return runs[jobs[0].id] if single else [runs[job.id] for job in jobs]
+
+
+def open_store(store: Store | str | Path | None) -> Store:
+    """The store given, or the one in that folder, or the default one."""
+    return store if isinstance(store, Store) else Store(store)
+
+
+def identify(experiments: Iterable[Experiment], data_root: str | Path | None = None) -> list[Job]:
+    """The experiments with their ids; `UserError` for anything else, `MissingData` where data are not there."""
+    jobs = []
+    for experiment in experiments:
+        if not isinstance(experiment, Experiment):
+            raise UserError(f"run takes experiments, not {type(experiment).__name__} {experiment!r}")
+        identity = experiment.identity(data_fingerprint(experiment.data.dataset, data_root))
+        jobs.append(Job(identity_digest(identity), experiment, identity))
+    return jobs
+
+
+def packs(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The jobs that differ only in their seed, together; in the order in which they first come."""
+    together: dict[str, list[Job]] = {}
+    for job in jobs:
+        together.setdefault(job.pack, []).append(job)
+    return list(together.values())
+
+
+def train_all(jobs: Sequence[Job], store: Store, machine: Machine, progress: Progress) -> None:
+    """Train pack by pack; what other processes are making is left to the end, and waited for with no lock held."""
+    busy: list[Job] = []
+    for packed in packs(jobs):
+        busy += train(packed, store, machine, progress)
+    while busy:
+        wait_for(busy[0], store)
+        busy = [job for packed in packs(busy) for job in train(packed, store, machine, progress)]
+
+
+def wait_for(job: Job, store: Store) -> None:
+    """Return when nobody holds the run's lock."""
+    log.warning("run %s is being made by another process: waiting for it", job.id)
+    lock = store.lock(job.id)
+    lock.acquire(wait=True)
+    lock.release()

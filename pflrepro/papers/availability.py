@@ -1,0 +1,32 @@
+"""Which parts of an artefact the package holds, and which data are at hand: the reasons behind `not run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def missing_part(algorithm: str, dataset: str, model: str) -> str | None:
+    """The first part of a cell that the package has not got, in words; None if it has all."""
+    from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
+    from pflrepro.data.datasets import DATASETS
+    from pflrepro.models import MODELS
+
+    if dataset not in DATASETS:
+        return f"data set {dataset} not in the package"
+    if model not in MODELS:
+        return f"model {model} not in the package"
+    base, *plugins = algorithm.split("+")
+    if base not in ALGORITHMS:
+        return f"method {base} not in the package"
+    lacking = next((plugin for plugin in plugins if plugin not in PLUGINS), None)
+    return None if lacking is None else f"plug-in {lacking} not in the package"
+
+
+def missing_data(dataset: str, data_root: str | Path | None = None) -> str | None:
+    """Why the data of a cell are not at hand, in words; None if they are. Looks at the array cache, reads nothing."""
+    from pflrepro.data.datasets import DATASETS
+    from pflrepro.data.root import cache_path
+
+    if DATASETS[dataset].embedded or cache_path(dataset, data_root).exists():
+        return None
+    return f"data set {dataset} not downloaded (pflrepro data get {dataset})"

@@ -1,0 +1,46 @@
+"""The artefacts by id (`paper/artefact`), and how to find them."""
+
+from __future__ import annotations
+
+from pflrepro.errors import unknown
+from pflrepro.papers import dbe, demo, fmnist, gpfl
+from pflrepro.papers.artefact import Artefact
+
+PAPERS: dict[str, str] = {
+    "demo": "Our own quick start on embedded data",
+    "dbe": "DBE: Eliminating Domain Bias for Federated Learning in Representation Space (NeurIPS 2023)",
+    "gpfl": "GPFL: Simultaneously Learning Global and Personalized Feature Information (ICCV 2023)",
+    "results": "Our own runs on real data beside the published numbers",
+}
+
+
+def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
+    table: dict[str, Artefact] = {}
+    for artefact in artefacts:
+        if artefact.id in table:
+            raise ValueError(f"the artefact {artefact.id!r} is registered twice")
+        table[artefact.id] = artefact
+    return table
+
+
+ARTEFACTS: dict[str, Artefact] = _by_id(demo.DIGITS, dbe.TABLE5, gpfl.TABLE1, gpfl.FIGURE2A, fmnist.FMNIST)
+
+
+def find(name: str | Artefact) -> Artefact:
+    """The artefact of an id such as `dbe/table5`; `UserError` lists the valid ids, the nearest first."""
+    if isinstance(name, Artefact):
+        return name
+    if name not in ARTEFACTS:
+        raise unknown("artefact", name, ARTEFACTS)
+    return ARTEFACTS[name]
+
+
+def select(name: str | None = None) -> list[Artefact]:
+    """The artefacts of a paper (`dbe`), of an id (`dbe/table5`), or all (None)."""
+    if name is None:
+        return list(ARTEFACTS.values())
+    if name in PAPERS:
+        return [artefact for artefact in ARTEFACTS.values() if artefact.paper == name]
+    if "/" not in name:
+        raise unknown("paper", name, PAPERS)
+    return [find(name)]

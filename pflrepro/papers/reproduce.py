@@ -1,0 +1,178 @@
+"""Regenerate an artefact headlessly: check the parameters, run what is missing, execute the notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pflrepro.errors import MissingData, RunFailed, UserError
+from pflrepro.papers import notebooks
+from pflrepro.papers.artefact import Artefact
+from pflrepro.papers.registry import find
+
+KERNEL = "pflrepro-current"
+MACHINE = ("backend", "device", "data_root", "store")
+RUN_PARAMETERS = ("seeds", "methods", "backend", "device", "data_root")
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What came out: the artefact's id and scale, the files written, the executed notebook (the log)."""
+
+    artefact: str
+    scale: str
+    outputs: tuple[Path, ...]
+    notebook: Path
+
+
+def reproduce(
+    artefact: str | Artefact,
+    scale: str = "fast",
+    parameters: Mapping[str, Any] | None = None,
+    figures: str | Path = "figures",
+    *,
+    store: str | Path | None = None,
+    executed: str | Path | None = None,
+    progress: bool = True,
+    workers: int | None = None,
+) -> Reproduced:
+    """Regenerate one artefact: train what the store lacks (resumable), then execute its notebook on the store.
+
+    `parameters`: further values for the notebook's parameters cell; unknown names and ill-typed values are refused
+    before anything starts. `figures`: outputs go to `<figures>/<paper>/`. `executed`: where the executed notebook
+    goes (default: a folder of logs in the store). Raises `UserError` for bad input and `RunFailed` when a cell fails.
+    """
+    artefact = find(artefact)
+    artefact.scale(scale)
+    values = _values(artefact, scale, dict(parameters or {}), Path(figures), store)
+    source = notebooks.notebook_path(artefact.notebook)
+    opened = _open(values.get("store"))
+    if artefact.rows:
+        from pflrepro.papers.running import run
+
+        chosen = {name: values[name] for name in RUN_PARAMETERS if name in values}
+        run(artefact, scale, store=opened, progress=progress, workers=workers, **chosen)
+    target = _executed_path(artefact, scale, executed, opened)
+    before = _stamps(Path(figures) / artefact.paper)
+    _execute(artefact, source, target, values)
+    after = _stamps(Path(figures) / artefact.paper)
+    written = tuple(path for path, stamp in sorted(after.items()) if before.get(path) != stamp)
+    return Reproduced(artefact.id, scale, written, target)
+
+
+def _values(
+    artefact: Artefact, scale: str, given: dict[str, Any], figures: Path, store: str | Path | None
+) -> dict[str, Any]:
+    for name, value in (("scale", scale), ("out", str(figures))):
+        if given.get(name, value) != value:
+            raise UserError(f"parameter {name} is {given[name]!r} but {value!r} was asked for; give one of them")
+    given |= {"scale": scale, "out": str(figures)}
+    if store is not None:
+        given["store"] = str(store)
+    if not artefact.rows:
+        # Nothing is trained: where and on what it would be trained is of no concern to such a notebook.
+        declared = notebooks.parameters(artefact.notebook)
+        given = {name: value for name, value in given.items() if name in declared or name not in MACHINE}
+    values = notebooks.check_parameters(artefact.notebook, given)
+    if values.get("methods"):
+        artefact.choose_rows(artefact.scale(scale), values["methods"])
+    return values
+
+
+def _open(store: str | None):
+    from pflrepro.experiments.store import Store
+
+    return Store(store)
+
+
+def _executed_path(artefact: Artefact, scale: str, executed: str | Path | None, store) -> Path:
+    name = f"{artefact.id.replace('/', '-')}-{scale}.ipynb"
+    folder = Path(store.root) / "notebooks" if executed is None else Path(executed)
+    path = folder if folder.suffix == ".ipynb" else folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
+    if not folder.is_dir():
+        return {}
+    stats = {path: path.stat() for path in folder.iterdir() if path.is_file()}
+    return {path: (stat.st_mtime_ns, stat.st_ino) for path, stat in stats.items()}
+
+
+def _execute(artefact: Artefact, source: Path, target: Path, values: dict[str, Any]) -> None:
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
+    with _kernel():
+        try:
+            papermill.execute_notebook(
+                str(source),
+                str(target),
+                parameters=values,
+                kernel_name=KERNEL,
+                language="python",
+                progress_bar=False,
+                log_output=False,
+                request_save_on_cell_execute=False,
+            )
+        except papermill.PapermillExecutionError as error:
+            raise _cell_error(artefact, target, error) from error
+        except DeadKernelError as error:
+            raise RunFailed(f"notebook {artefact.notebook}: its kernel died (out of memory?); log: {target}") from error
+
+
+def _cell_error(artefact: Artefact, target: Path, error: Any) -> Exception:
+    """The cell's error in one line; a user's mistake stays one."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error.evalue)).strip().splitlines()
+    message = lines[0] if lines else "no message"
+    if error.ename in ("UserError", "MissingData", "CorruptFile"):
+        return (MissingData if error.ename == "MissingData" else UserError)(message)
+    return RunFailed(
+        f"notebook {artefact.notebook}, cell {error.cell_index + 1}: {error.ename}: {message}; log: {target}"
+    )
+
+
+@contextlib.contextmanager
+def _kernel() -> Iterator[None]:
+    """A kernel of this very interpreter and package, known to this process only while the notebook runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = Path(folder) / "kernels" / KERNEL
+        spec.mkdir(parents=True)
+        package_root = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH", ""))))
+        spec.joinpath("kernel.json").write_text(
+            json.dumps(
+                {
+                    "argv": [
+                        sys.executable,
+                        "-m",
+                        "ipykernel_launcher",
+                        "-f",
+                        "{connection_file}",
+                        "--log-level=ERROR",
+                    ],
+                    "display_name": "this environment",
+                    "language": "python",
+                    "env": {"PYTHONPATH": path, "PYDEVD_DISABLE_FILE_VALIDATION": "1"},
+                }
+            ),
+            encoding="utf-8",
+        )
+        known = os.environ.get("JUPYTER_PATH")
+        os.environ["JUPYTER_PATH"] = folder if not known else folder + os.pathsep + known
+        try:
+            yield
+        finally:
+            if known is None:
+                del os.environ["JUPYTER_PATH"]
+            else:
+                os.environ["JUPYTER_PATH"] = known

@@ -1,0 +1,106 @@
+"""Worker processes of the loop backend: one a core, one thread each.
+
+Processes and not threads: a training step is some hundred short operations, each of which hands the interpreter lock back and
+forth, so that two threads on two cores gained little where two processes doubled the speed (measured). The processes are
+loky's: they start once, are reused by later simulations, need no `__main__` guard in a script, and end when idle. Samples are
+mapped from a file, not copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import torch
+
+from pflrepro.errors import RunFailed
+
+if TYPE_CHECKING:
+    from pflrepro.data.federation import Federation
+    from pflrepro.simulation.launch import Launch
+    from pflrepro.simulation.program import Program
+    from pflrepro.trees import Tree
+
+IDLE_SECONDS = 120  # after which an idle worker process ends by itself
+
+Work = Callable[["Program", "Launch", int], "Tree"]
+
+
+class Workers:
+    """`count` processes that each take one row at a time."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._samples: tuple[weakref.ref, str] | None = None
+
+    def map(self, work: Work, program: Program, launch: Launch, order: Sequence[int]) -> dict[int, Tree]:
+        """row -> `work(program, launch, row)` for the rows in `order`, handed out in that order."""
+        from loky import get_reusable_executor
+        from loky.process_executor import BrokenProcessPool
+
+        executor = get_reusable_executor(max_workers=self.count, timeout=IDLE_SECONDS)
+        light = replace(program, federation=_without_samples(program.federation))
+        blob = cloudpickle.dumps((work, light))
+        key = hashlib.sha256(blob).hexdigest()
+        x = program.federation.x
+        place = (self._file_of(program.federation), tuple(x.shape), x.dtype)
+        try:
+            waiting = {i: executor.submit(_one_row, key, blob, place, cloudpickle.dumps(launch.one(i))) for i in order}
+            return {i: cloudpickle.loads(future.result()) for i, future in waiting.items()}
+        except BrokenProcessPool as error:
+            raise RunFailed(
+                f"a worker process ended unexpectedly (out of memory?); try fewer workers: {error}"
+            ) from None
+
+    def _file_of(self, federation: Federation) -> str:
+        """The file that the federation's samples are mapped from, written once."""
+        if self._samples is None or self._samples[0]() is not federation.x:
+            handle, path = tempfile.mkstemp(prefix="pflrepro-samples-")
+            with os.fdopen(handle, "wb") as file:
+                file.write(federation.x.contiguous().numpy().data)
+            self._samples = (weakref.ref(federation.x), path)
+            weakref.finalize(self, _remove, path)
+        return self._samples[1]
+
+
+def _remove(path: str) -> None:
+    if os.path.exists(path):
+        os.remove(path)
+
+
+def _without_samples(federation: Federation) -> Federation:
+    light = object.__new__(type(federation))
+    light.__dict__.update(federation.__dict__, x=federation.x[:0])
+    return light
+
+
+# ---- in the worker ---------------------------------------------------------------------------------------------------------
+@lru_cache(maxsize=2)
+def _mapped(path: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    size = 1
+    for side in shape:
+        size *= side
+    return torch.from_file(path, shared=True, size=size, dtype=dtype).view(shape)
+
+
+_programs: dict[str, Any] = {}
+
+
+def _one_row(key: str, blob: bytes, place: tuple[str, tuple[int, ...], torch.dtype], launch: bytes) -> bytes:
+    """One row in a worker process; the program is kept for the next row."""
+    torch.set_num_threads(1)
+    if key not in _programs:
+        _programs.clear()
+        work, program = cloudpickle.loads(blob)
+        program.federation.x = _mapped(*place)
+        _programs[key] = (work, program)
+    work, program = _programs[key]
+    with torch.no_grad():
+        return cloudpickle.dumps(work(program, cloudpickle.loads(launch), 0))

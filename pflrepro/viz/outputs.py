@@ -1,0 +1,188 @@
+"""Write an artefact's outputs: picture, table, and beside them the record of how they were made."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.papers.comparing import Result
+from pflrepro.papers.verdicts import VERDICTS
+from pflrepro.viz import partition, plots, tables
+from pflrepro.viz.captions import caption, number, rule_title
+from pflrepro.viz.style import style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def pictures(result: Result) -> dict[str, Figure]:
+    """The pictures that the artefact declares, by name, the main one first; curves only where something was run."""
+    made: dict[str, Figure] = {}
+    for name in result.artefact.pictures:
+        if name == "points":
+            made[name] = plots.points(result)
+        elif name == "curves" and result.curves:
+            made[name] = plots.curves(result)
+        elif name == "bubbles":
+            from pflrepro.papers.partitions import counts_of
+
+            made[name] = partition.bubbles(counts_of(result), f"{result.artefact.title}\n{caption(result)}")
+    return made
+
+
+def write(result: Result, out: str | Path = "figures", figures: Mapping[str, Figure] | None = None) -> list[Path]:
+    """Write `<out>/<paper>/<artefact>.{pdf,png,csv,md}` (more pictures: `<artefact>-<name>.*`); return the paths.
+
+    Outputs of a stand-in are named `<artefact>-smoke`, so that they never replace real ones. Each file is written to
+    a temporary name and renamed.
+    """
+    folder = Path(out) / result.artefact.paper
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = result.artefact.id.split("/", 1)[1] + ("-smoke" if result.stand_in else "")
+    figures = pictures(result) if figures is None else figures
+    written = []
+    for place, (name, figure) in enumerate(figures.items()):
+        for ending in ("pdf", "png"):
+            path = folder / (f"{stem}.{ending}" if place == 0 else f"{stem}-{name}.{ending}")
+            # No creation date inside: the same numbers give the same file.
+            metadata = {"CreationDate": None, "ModDate": None} if ending == "pdf" else {"Software": None}
+            with style():
+                _atomically(
+                    path, lambda target, e=ending, f=figure, m=metadata: f.savefig(target, format=e, metadata=m)
+                )
+            written.append(path)
+    csv, record = folder / f"{stem}.csv", folder / f"{stem}.md"
+    _atomically(csv, lambda target: result.frame.to_csv(target, index=False, float_format="%.6g"))
+    _atomically(
+        record,
+        lambda target: Path(target).write_text(report(result, [path.name for path in written]), encoding="utf-8"),
+    )
+    return [*written, csv, record]
+
+
+def _atomically(path: Path, save: Callable[[str], Any]) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        save(name)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def report(result: Result, files: list[str]) -> str:
+    """The page beside the outputs: table, verdicts, claimed orderings, provenance; markdown without absolute paths."""
+    artefact = result.artefact
+    parts = [f"# {artefact.title}", f"{artefact.about}", f"*{caption(result)}*"]
+    if artefact.counts:
+        parts.append(
+            f"All cells: {result.verdict}. Reference: {result.frame['source'].iloc[0]}. Every cell is in the csv."
+        )
+    else:
+        cells = tables.long(result)
+        parts += [tables.markdown(cells.drop(columns=["scale"])), _notes(result)]
+    if result.claims:
+        parts += ["## Claimed orderings", _claims(result)]
+    parts += ["## How it was made", _bullets(provenance(result))]
+    if files:
+        parts.append("Pictures: " + ", ".join(f"`{name}`" for name in files))
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def provenance(result: Result) -> dict[str, str]:
+    """Command, scale, data, seeds, selection rule, device and versions behind a result, as short texts."""
+    artefact, scale = result.artefact, result.scale
+    record = {
+        "command": result.command,
+        "scale": f"{scale.name}: {scale.note}",
+    }
+    if artefact.counts:
+        return record | {"recipe": artefact.columns[0].partition, "partition seed": "1"} | _versions([])
+    runs = [run for found in result.runs.values() for run in found]
+    seeds = sorted({run.experiment.seed for run in runs})
+    record["seeds"] = ", ".join(map(str, seeds)) or "none run"
+    record["partition seed"] = (
+        ", ".join(sorted({str(run.experiment.data.partition_seed) for run in runs})) or "none run"
+    )
+    record["selection rule"] = f"{artefact.selection}: {rule_title(result)}"
+    record["spread"] = "population standard deviation over seeds (ours) and trials (papers)"
+    record["data fingerprints"] = (
+        "; ".join(sorted({f"{run.experiment.data.dataset} {run.fingerprint}" for run in runs})) or "none"
+    )
+    record["seconds a round"] = _seconds(runs)
+    return record | _versions(runs) | {"runs": ", ".join(sorted(run.folder.name[:12] for run in runs)) or "none"}
+
+
+def _seconds(runs: list) -> str:
+    import numpy as np
+
+    spent = [np.sum(run.history["seconds"]) + np.sum(run.history["seconds_evaluation"]) for run in runs]
+    rounds = [max(len(run.history["round"]) - 1, 1) for run in runs]
+    each = sorted(float(total) / count for total, count in zip(spent, rounds, strict=True))
+    return f"{each[0]:.3g} to {each[-1]:.3g} (training and evaluation, as recorded by the runs)" if each else "none"
+
+
+def _versions(runs: list) -> dict[str, str]:
+    """What the runs' environment records agree or differ on; without runs, the versions of this process."""
+    import importlib.metadata as metadata
+    import platform
+
+    if not runs:
+        packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "torch", "matplotlib"))
+        return {"versions": f"Python {platform.python_version()}, {packages}"}
+    return {key: "; ".join(sorted(values)) for key, values in _facts(runs).items()}
+
+
+def _facts(runs: list) -> dict[str, set[str]]:
+    wanted = ("device", "processor", "backend", "workers", "threads", "dtype", "platform", "versions")
+    facts: dict[str, set[str]] = {}
+    for run in runs:
+        for key in wanted:
+            value = run.environment.get(key)
+            if value is not None:
+                text = (
+                    ", ".join(f"{name} {version}" for name, version in value.items())
+                    if isinstance(value, dict)
+                    else str(value)
+                )
+                facts.setdefault(key, set()).add(text)
+    return facts
+
+
+def _notes(result: Result) -> str:
+    used = [verdict for verdict in VERDICTS if verdict in set(result.frame["verdict"])]
+    lines = [f"* {verdict}: {VERDICTS[verdict]}." for verdict in used]
+    lines.append(f"* Tolerance: two standard errors of the difference, at least {result.artefact.tolerance:g} points.")
+    return "\n".join(lines)
+
+
+def _claims(result: Result) -> str:
+    import pandas as pd
+
+    labels = {column.key: column.label for column in result.artefact.columns}
+    return tables.markdown(
+        pd.DataFrame(
+            [
+                {
+                    "column": labels[claim.column],
+                    "claimed": f"{claim.better} > {claim.worse}",
+                    "ours, difference": number(claim.difference, sign=True),
+                    "its standard error": number(claim.error) or "unknown (one seed)",
+                    "outcome": claim.outcome,
+                    "source": claim.source,
+                }
+                for claim in result.claims
+            ]
+        )
+    )
+
+
+def _bullets(record: Mapping[str, str]) -> str:
+    return "\n".join(f"* **{key}:** {value}" for key, value in record.items())

@@ -1,0 +1,143 @@
+"""DBE and its halves: the bias, the consensus, the regulariser, and their hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+from pflrepro.algorithms.dbe import MR
+from pflrepro.algorithms.fedbabu import FedBABU
+from pflrepro.algorithms.fedrep import FedRep
+from pflrepro.data.federation import Federation
+from pflrepro.models import build_model
+from pflrepro.trees import Tree
+
+PROTOCOL = {"rounds": 3, "participation": 0.6}
+
+
+def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
+    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
+
+
+# ---- PRBM --------------------------------------------------------------------------------------------------------------------
+def test_the_bias_acts_as_a_personal_part_of_the_heads_bias(federation, simulate) -> None:
+    """W (z + b_i) + a = W z + (a + W b_i)."""
+    ours = simulate("fedavg+prbm", rounds=3, lr=0.2)
+    server, bias = ours.replicas[0].server.params, ours.replicas[0].clients.params.bias.b
+    base = build_model("mlp", federation.shape, federation.classes, 0).base.double()
+    base.load_state_dict(dict(server.base))
+    for i, rows in enumerate(federation.rows["test"]):
+        with torch.no_grad():
+            own = server.head.bias + server.head.weight @ bias[i]
+            answers = (base(federation.x[rows].double()) @ server.head.weight.T + own).argmax(1)
+        assert int((answers == federation.y[rows]).sum()) == ours.history(0)["correct"][-1, i]
+    assert float(bias.abs().max()) > 1e-2
+
+
+def test_the_bias_starts_at_zero_and_stays_at_home(simulate) -> None:
+    assert not simulate("fedavg+dbe", rounds=0).replicas[0].clients.params.bias.b.any()
+    ours, fedavg = simulate("fedavg+prbm"), simulate("fedavg")
+    assert ours.traffic == fedavg.traffic
+    assert simulate("fedavg+dbe").traffic["numbers_down"] == fedavg.traffic["numbers_down"] + 32  # and zbar
+
+
+# ---- MR ------------------------------------------------------------------------------------------------------------------------
+def test_kappa_zero_leaves_the_host_as_it_is(simulate) -> None:
+    """Mean regularisation of weight 0, and the initialisation period, change nothing; with the bias it is PRBM alone."""
+    for host, plugin, reference in (
+        ("fedavg", "mr", "fedavg"),
+        ("fedavg", "dbe", "fedavg+prbm"),
+        ("scaffold", "mr", "scaffold"),
+    ):
+        ours, plain = simulate(f"{host}+{plugin}", options={"kappa": 0.0}, **PROTOCOL), simulate(reference, **PROTOCOL)
+        assert_close(ours.replicas[0].server.params, plain.replicas[0].server.params)
+        assert ours.history(0)["correct"].tolist() == plain.history(0)["correct"].tolist()
+
+
+@pytest.mark.parametrize("mu", [1.0, 0.25])
+def test_the_consensus_of_models_that_stand_still(federation, simulate, mu: float) -> None:
+    """One batch a client and no learning: m_i = mu * the mean feature, so zbar = mu * the mean over all training samples."""
+    zbar = simulate("fedavg+mr", options={"mr_momentum": mu}, rounds=0, lr=0.0, batch_size=100).replicas[0].server.zbar
+    base = build_model("mlp", federation.shape, federation.classes, 0).base.double()
+    with torch.no_grad():
+        z = base(federation.x[np.concatenate(federation.rows["train"])].double())
+    torch.testing.assert_close(zbar, mu * z.mean(0), rtol=0, atol=1e-12)
+
+
+def test_the_consensus_needs_every_client_and_no_model_of_it_remains(simulate) -> None:
+    start, prepared = (simulate(name, rounds=0, participation=0.2).replicas[0] for name in ("fedavg", "fedavg+mr"))
+    assert_close(prepared.server.params, start.server.params)
+    everyone = simulate("fedavg+mr", rounds=0).replicas[0]
+    assert_close(prepared.server.only(["zbar"]), everyone.server.only(["zbar"]))
+
+
+def test_the_penalty_of_one_step(federation, simulate) -> None:
+    """kappa (1/K) sum_k (mu mean_b z - zbar)_k^2 / 2 as a second loss: the bases of two weights differ by eta times its gradient."""
+    rows = federation.rows
+    alone = Federation(federation.x, federation.y, rows["train"][:1], rows["test"][:1], classes=federation.classes)
+    settings = {"federation": alone, "rounds": 1, "batch_size": 100, "lr": 0.01}
+    weak, strong = (
+        simulate("fedavg+mr", options={"kappa": k, "mr_momentum": 0.5}, **settings).replicas[0] for k in (1.0, 4.0)
+    )
+    base = build_model("mlp", alone.shape, alone.classes, 0).base.double()
+    r = 0.5 * base(alone.x[alone.rows["train"][0]].double()).mean(0)
+    (0.5 * ((r - 0.3 * strong.server.zbar - 0.7 * weak.server.zbar) ** 2).sum() / 32).backward()
+    for name, parameter in base.named_parameters():
+        moved = (weak.server.params.base[name] - strong.server.params.base[name]) / 0.01
+        torch.testing.assert_close(moved, 3.0 * parameter.grad, rtol=0, atol=1e-10)
+
+
+@dataclass(frozen=True)
+class Watched(MR):
+    """Notes r at the end of every phase."""
+
+    seen: list = field(default_factory=list, compare=False)
+
+    def leave(self, local, sums, ctx):
+        self.seen.append((ctx.phase.name, bool(local.r.any())))
+        return super().leave(local, sums, ctx)
+
+
+def test_it_acts_only_where_an_uploaded_base_learns(simulate) -> None:
+    @dataclass(frozen=True)
+    class Rep(Watched, FedRep):
+        pass
+
+    @dataclass(frozen=True)
+    class Babu(Watched, FedBABU):
+        pass
+
+    rep, babu = Rep(kappa=5.0, mr_momentum=0.3), Babu(kappa=5.0, mr_momentum=0.3, tune_epochs=1)
+    for method in (rep, babu):
+        simulate(method, rounds=2)
+    assert set(rep.seen) == {("head", False), ("base", True)}
+    assert set(babu.seen) == {("train", True), ("tune", False)}
+
+
+# ---- hosts ---------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("scaffold+dbe", {}),
+        ("scaffold+dbe", {"option": "I"}),
+        ("fedprox+dbe", {"mu": 0.5}),
+        ("fedper+mr", {}),
+        ("fedrep+mr", {"head_epochs": 2}),
+        ("ditto+mr", {"personal_epochs": 2}),
+        ("local+prbm", {}),
+    ],
+)
+def test_hosts_agree_between_backends(simulate, name: str, options: dict) -> None:
+    extra = {"kappa": 5.0, "mr_momentum": 0.3} if not name.endswith("prbm") else {}
+    settings = PROTOCOL | {"momentum": 0.5, "receivers": "selected", "seeds": [0, 1]}
+    one, all_ = (
+        simulate(name, options=options | extra, backend=backend, **settings) for backend in ("loop", "batched")
+    )
+    for a, b in zip(one.replicas, all_.replicas, strict=True):
+        for tree in ("server", "clients"):
+            assert_close(getattr(a, tree), getattr(b, tree), 1e-11)
+        assert np.array_equal(a.history["correct"], b.history["correct"])

@@ -1,0 +1,95 @@
+"""GPFL: its conditions and its two options; the whole is compared with a literal transcription in test_literal."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pflrepro.algorithms import build_method
+from pflrepro.errors import UserError
+from pflrepro.trees import Tree
+
+
+def test_the_conditions_by_hand() -> None:
+    """C = [[1, 2], [3, 6], [5, -2]], 1, 3 and 0 samples of the classes: g = (3, 2), p = (1 * C_0 + 3 * C_1) / 4 = (2.5, 5)."""
+    embeddings, info = (
+        torch.tensor([[1.0, 2], [3, 6], [5, -2]]),
+        Tree(n=torch.tensor(4), counts=torch.tensor([1, 3, 0])),
+    )
+    printed, paper = (
+        build_method("gpfl", {"average_condition": on}).condition(embeddings, info) for on in (False, True)
+    )
+    assert printed.g.tolist() == [3, 2] and printed.p.tolist() == [2.5, 5]
+    assert paper.g.tolist() == [3, 2] and paper.p.tolist() == pytest.approx([2.5 / 3, 5 / 3])
+
+
+def test_the_sizes_of_the_additions(simulate) -> None:
+    """CoV has 2 (K^2 + 3 K) parameters, the embeddings U K; both are sent, with the base, and the head is not."""
+    ours = simulate("gpfl", rounds=1)
+    params = ours.replicas[0].server.params
+    assert params.valve.size() == 2 * (32**2 + 3 * 32)
+    assert params.embeddings.size() == 6 * 32
+    assert sorted(params) == ["base", "embeddings", "valve"]
+    assert ours.traffic["numbers_up"] == params.size()
+
+
+def test_conditions_are_zero_until_the_first_aggregation_in_the_released_code(simulate) -> None:
+    own = simulate("gpfl", rounds=0).replicas[0]
+    assert not own.clients.condition.g.any() and not own.clients.condition.p.any()
+    assert not own.server.previous.any()
+
+
+def test_own_conditions_differ_between_clients_and_absent_ones_use_the_last_embeddings(federation, simulate) -> None:
+    """After round 0: g_i = mean of C_i for participants; an absent client has that of the initial C."""
+    start = simulate("gpfl", rounds=0).replicas[0].server.params.embeddings.weight
+    ours = simulate("gpfl", rounds=1, participation=0.6)
+    replica = ours.replicas[0]
+    took_part = ours.history(0)["participated"][-1]
+    common, row = Tree(replica.server), replica.clients
+    torch.testing.assert_close(replica.server.previous, start, rtol=0, atol=0)
+    info = federation.info()
+
+    class Moment:
+        def __init__(self, i: int) -> None:
+            self.info = info[i]
+
+        def pick(self, params: Tree, *kinds: str) -> Tree:
+            return params
+
+    method = ours.method
+    tested = [method.model(common, Tree(), row[i], Moment(i)).condition.g for i in range(federation.clients)]
+    for i, here in enumerate(took_part):
+        assert torch.equal(tested[i], start.mean(0)) != here
+    present = [tested[i] for i, here in enumerate(took_part) if here]
+    assert not torch.equal(present[0], present[1])
+
+
+def test_batches_of_one_make_both_magnitudes_equal(simulate) -> None:
+    one, two = (
+        simulate("gpfl", options={"magnitude": form, "guidance": 0.3}, batch_size=1, rounds=1).replicas[0].server
+        for form in ("batch", "sample")
+    )
+    for a, b in zip(one.leaves(), two.leaves(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_decay_shrinks_valve_and_embeddings_alone(simulate) -> None:
+    """One step: of two decays, valve and embeddings differ by eta (mu - mu') w, base and head not at all."""
+    settings = {"rounds": 1, "batch_size": 100}
+    start = simulate("gpfl", rounds=0).replicas[0].server.params
+    none, some = (simulate("gpfl", options={"decay": decay}, **settings).replicas[0] for decay in (0.0, 0.4))
+    for name in ("valve", "embeddings"):
+        for a, b, w in zip(
+            none.server.params[name].leaves(), some.server.params[name].leaves(), start[name].leaves(), strict=True
+        ):
+            torch.testing.assert_close(a - b, 0.05 * 0.4 * w, rtol=0, atol=1e-12)
+    for a, b in zip(none.server.params.base.leaves(), some.server.params.base.leaves(), strict=True):
+        assert torch.equal(a, b)
+    for a, b in zip(none.clients.params.leaves(), some.clients.params.leaves(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("option", ["conditions", "magnitude"])
+def test_unknown_forms_are_refused(option: str) -> None:
+    with pytest.raises(UserError, match="'elsewhere'; valid: "):
+        build_method("gpfl", {option: "elsewhere"})

@@ -1,0 +1,358 @@
+"""Each verb hands the right things to its room and shows what the room gives back; the rooms are replaced by fakes."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pflrepro import cli
+from pflrepro.errors import UserError
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    """What the command prints with --json."""
+    assert cli.main([*words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+# list
+
+
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        ("algorithms", "fedavg"),
+        ("algorithms", "fedavg+dbe"),
+        ("datasets", "digits"),
+        ("models", "cnn4"),
+        ("partitions", "dirichlet"),
+        ("papers", "dbe"),
+        ("artefacts", "dbe/table5"),
+    ],
+)
+def test_list_names_what_there_is(what: str, name: str, capsys) -> None:
+    rows = answer(capsys, "list", what)
+    names = [row["name"] for row in rows]
+    assert any(entry == name or entry.startswith(f"{name}:") for entry in names)
+    assert len(set(names)) == len(names)
+    assert all(row["title"] for row in rows)
+    for words in (["list", what], ["list", what, "--long"]):
+        assert cli.main(words) == 0
+        assert len(capsys.readouterr().out.splitlines()) == len(rows) + 1
+
+
+def test_every_listed_algorithm_can_be_built_with_its_listed_options(capsys) -> None:
+    from pflrepro.algorithms.registry import build_method
+
+    for row in answer(capsys, "list", "algorithms"):
+        method = build_method(row["name"], row["options"])
+        assert {name: getattr(method, name) for name in row["options"]} == row["options"]
+
+
+def test_list_artefacts_names_notebook_and_scales(capsys) -> None:
+    [table5] = [row for row in answer(capsys, "list", "artefacts") if row["id"] == "dbe/table5"]
+    assert table5["notebook"] == "dbe/table5.ipynb"
+    assert {"smoke", "paper"} <= set(table5["scales"])
+    assert table5["title"]
+
+
+# data
+
+
+def test_data_status_tells_what_is_there(capsys, tmp_path: Path) -> None:
+    rows = {row["name"]: row for row in answer(capsys, "data", "status", "--data-root", str(tmp_path))}
+    assert rows["digits"]["state"] == "embedded"
+    assert rows["fmnist"]["state"] == "absent"
+    assert rows["fmnist"]["path"] == str(tmp_path / "fmnist" / "fmnist.npz")
+
+
+def test_data_get_hands_names_and_root_on(capsys, monkeypatch) -> None:
+    from pflrepro.data import download
+
+    calls = []
+    monkeypatch.setattr(download, "get", lambda *given, **more: calls.append((given, more)) or [])
+    assert answer(capsys, "data", "get", "mnist", "fmnist", "--data-root", "here", "--quiet") == []
+    assert answer(capsys, "data", "get") == []
+    assert calls == [((["mnist", "fmnist"], "here"), {"progress": False}), ((None, None), {"progress": True})]
+
+
+@pytest.mark.parametrize(
+    ("names", "states", "code"),
+    [
+        ((), ("ok", "absent"), 0),
+        (("mnist",), ("ok",), 0),
+        (("mnist",), ("absent",), 1),
+        ((), ("ok", "corrupt"), 1),
+    ],
+)
+def test_data_verify_fails_for_what_is_wrong(capsys, monkeypatch, names, states, code) -> None:
+    from pflrepro.data import download
+
+    rows = [{"name": f"set{place}", "state": state} for place, state in enumerate(states)]
+    monkeypatch.setattr(download, "verify", lambda *_: rows)
+    assert answer(capsys, "data", "verify", *names, code=code) == rows
+
+
+# run
+
+
+def fake_run(name: str, correct: list[int], after: list[int], seconds: float, seed: int) -> SimpleNamespace:
+    """A finished run of one client with 10 test samples."""
+    rounds = len(correct)
+    history = {
+        "round": np.arange(rounds),
+        "correct": np.array(correct)[:, None],
+        "correct_after": np.array(after)[:, None],
+        "loss": np.zeros((rounds, 1)),
+        "participated": np.ones((rounds, 1), bool),
+        "seconds": np.full(rounds, seconds),
+        "seconds_evaluation": np.zeros(rounds),
+        "test_samples": np.array([10]),
+        "train_samples": np.array([30]),
+    }
+    return SimpleNamespace(
+        experiment=SimpleNamespace(algorithm=name), history=history, folder=Path("store") / f"run{seed}"
+    )
+
+
+def test_a_summary_of_runs_by_hand() -> None:
+    from pflrepro.cli.run import summarise
+
+    runs = [
+        fake_run("fedavg", [1, 8, 6], [-1, 9, 10], 0.5, 0),
+        fake_run("fedavg", [3, 4, 6], [-1, 7, 8], 1.5, 1),
+    ]
+    summary = summarise(runs, "best_round")
+    assert summary["algorithm"] == "fedavg"
+    assert summary["accuracy"]["per_seed"] == pytest.approx([0.8, 0.6])
+    assert summary["accuracy"]["mean"] == pytest.approx(0.7)
+    assert summary["accuracy"]["std"] == pytest.approx(0.1)
+    assert summary["accuracy"]["selection"] == "best_round"
+    assert summary["rounds"] == 2
+    assert summary["seconds_per_round"] == pytest.approx(1.0)
+    assert summary["curve"] == pytest.approx([0.2, 0.6, 0.6])
+    assert summary["curve_after_training"] == pytest.approx([math.nan, 0.8, 0.9], nan_ok=True)
+    assert summary["run_folders"] == ["store/run0", "store/run1"]
+    assert summarise(runs, "last_round")["accuracy"]["per_seed"] == pytest.approx([0.6, 0.6])
+
+
+def test_seeds_that_stopped_apart_share_the_curve_up_to_the_first_stop() -> None:
+    from pflrepro.cli.run import summarise
+
+    runs = [fake_run("fedavg", [1, 8, 6, 6], [-1, 9, 9, 9], 1.0, 0), fake_run("fedavg", [3, 4], [-1, 7], 1.0, 1)]
+    summary = summarise(runs, "best_round")
+    assert summary["rounds"] == 1
+    assert summary["curve"] == pytest.approx([0.2, 0.6])
+    assert len(summary["curve_after_training"]) == 2
+
+
+def test_one_seed_has_no_spread_and_no_training_no_pace() -> None:
+    from pflrepro.cli.run import summarise
+
+    summary = summarise([fake_run("fedavg", [5], [-1], 0.0, 0)], "last_round")
+    assert summary["accuracy"]["mean"] == pytest.approx(0.5)
+    assert math.isnan(summary["accuracy"]["std"])
+    assert math.isnan(summary["seconds_per_round"])
+    assert summary["rounds"] == 0
+
+
+EVERY_SETTING = """
+    --partition dirichlet:0.5 --clients 7 --min-size 4 --partition-seed 9 --model mlp --rounds 4 --participation 0.5
+    --local-epochs 2 --batch-size 5 --lr 0.02 --momentum 0.9 --weight-decay 0.001 --drop-last --receivers selected
+    --statistics averaged --patience 3 --seeds 3
+"""
+
+
+def test_run_options_become_the_experiments() -> None:
+    from pflrepro.experiments.config import DataConfig, Experiment
+
+    words = [
+        "run",
+        "--algorithm",
+        "fedavg+dbe",
+        "--option",
+        "kappa=2",
+        "--option",
+        "mr_momentum=0.5",
+        *EVERY_SETTING.split(),
+    ]
+    experiments = cli.run.experiments(cli.read(cli.build_parser(), words))
+    expected = Experiment(
+        algorithm="fedavg+dbe",
+        options=(("kappa", 2.0), ("mr_momentum", 0.5)),
+        data=DataConfig("digits", "dirichlet:0.5", clients=7, partition_seed=9, min_size=4),
+        model="mlp",
+        rounds=4,
+        participation=0.5,
+        local_epochs=2,
+        batch_size=5,
+        lr=0.02,
+        momentum=0.9,
+        weight_decay=0.001,
+        drop_last=True,
+        receivers="selected",
+        statistics="averaged",
+        patience=3,
+        seed=1,
+    )
+    assert experiments[1] == expected
+    assert [experiment.seed for experiment in experiments] == [0, 1, 2]
+
+
+def test_what_is_not_given_comes_from_the_preset() -> None:
+    from pflrepro.experiments.config import Experiment
+
+    arguments = cli.read(cli.build_parser(), ["run", "--algorithm", "fedavg"])
+    assert cli.run.experiments(arguments) == [Experiment.for_dataset("fedavg", "digits", seed=0)]
+
+
+def test_an_unknown_option_of_the_method_is_refused(capsys) -> None:
+    assert cli.main(["run", "--algorithm", "fedavg+dbe", "--option", "kapa=2"]) == 2
+    assert "unknown option" in (message := capsys.readouterr().err)
+    assert "kappa" in message
+
+
+# plan, reproduce, score
+
+
+def test_plan_counts_every_experiment_once(capsys) -> None:
+    rows = answer(capsys, "plan", "demo/digits", "--scale", "fast", "--methods", "fedavg,local", "--seeds", "2")
+    assert {(row["row"], row["seed"]) for row in rows} == {(m, s) for m in ("FedAvg", "Local") for s in (0, 1)}
+    assert {row["state"] for row in rows} == {"to run"}
+    assert cli.main(["plan", "demo/digits", "--scale", "fast"]) == 0
+    assert "18 to run; to run: about" in capsys.readouterr().out
+
+
+@pytest.fixture
+def regenerated(monkeypatch) -> list[tuple]:
+    """Calls of `reproduce`, which does nothing."""
+    from pflrepro.papers import reproduce as room
+
+    calls = []
+
+    def fake(artefact, scale, parameters, figures, **more):
+        calls.append((artefact.id, scale, parameters, figures, more))
+        outputs = (Path(figures) / artefact.paper / "table.csv",)
+        return room.Reproduced(artefact.id, scale, outputs, Path("executed.ipynb"))
+
+    monkeypatch.setattr(room, "reproduce", fake)
+    return calls
+
+
+def test_reproduce_says_where_the_outputs_are(capsys, regenerated) -> None:
+    words = "reproduce demo/digits --scale smoke --seeds 2 --methods fedavg,ditto --figures out --store runs --workers 2 --quiet"
+    assert cli.main(words.split()) == 0
+    shown = capsys.readouterr().out
+    assert str(Path("out") / "demo" / "table.csv") in shown
+    assert "executed.ipynb" in shown
+    parameters = {"seeds": 2, "methods": ["fedavg", "ditto"]}
+    assert regenerated == [
+        ("demo/digits", "smoke", parameters, "out", {"store": "runs", "progress": False, "workers": 2}),
+    ]
+
+
+def test_reproduce_reads_further_parameters_by_their_declared_types(capsys, regenerated) -> None:
+    [row] = answer(capsys, "reproduce", "demo/digits", "--set", "seeds=3", "--device", "cpu")
+    assert regenerated[0][2] == {"seeds": 3, "device": "cpu"}
+    assert row["id"] == "demo/digits"
+    assert row["outputs"] == [str(Path("figures") / "demo" / "table.csv")]
+
+
+def test_reproduce_refuses_a_wrong_value_before_anything_starts(capsys, regenerated) -> None:
+    assert cli.main(["reproduce", "demo/digits", "--set", "seeds=many"]) == 2
+    assert "parameter seeds of demo/digits.ipynb must be" in capsys.readouterr().err
+    assert regenerated == []
+
+
+def test_reproduce_takes_every_artefact_of_a_paper(capsys, regenerated) -> None:
+    rows = answer(capsys, "reproduce", "gpfl", "--scale", "smoke")
+    assert [row["id"] for row in rows] == ["gpfl/table1", "gpfl/figure2a"]
+
+
+def test_score_gives_fractions_and_hides_what_was_not_run(capsys) -> None:
+    rows = answer(capsys, "score", "dbe/table5")
+    assert {row["verdict"] for row in rows} == {"not run"}
+    published = [row["published"] for row in rows if row["published"] is not None]
+    assert published
+    assert all(0 < value <= 1 for value in published)
+    assert cli.main(["score", "dbe/table5"]) == 0
+    assert capsys.readouterr().out == f"{len(rows)} not run\n"
+    assert cli.main(["score", "dbe/table5", "--long"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(rows) + 3
+
+
+# bench
+
+
+def test_bench_compares_the_cases(capsys, monkeypatch) -> None:
+    def measured(case: str) -> dict[str, Any]:
+        numbers = {"seconds_per_round": {"ours": 0.5, "naive": 1.0}, "gflops_per_second": {"ours": 20.0, "naive": 10.0}}
+        return {"case": case, **numbers, "ratio": 2.0, "peak_gflops_per_second": 80.0, "data": "random images"}
+
+    calls = []
+
+    def compare(cases, rounds, **more):
+        calls.append((cases, rounds, more))
+        return [measured(case) for case in cases]
+
+    module = ModuleType("pflrepro.benchmark")
+    module.compare = compare
+    monkeypatch.setitem(sys.modules, "pflrepro.benchmark", module)
+    words = ["bench", "gpfl", "--rounds", "2", "--device", "cpu", "--backend", "loop", "--share", "0.1", "--quiet"]
+    assert answer(capsys, *words) == [measured("gpfl")]
+    more = {"backend": "loop", "device": "cpu", "workers": None, "data_root": None, "share": 0.1, "progress": False}
+    assert calls == [(["gpfl"], 2, more)]
+    assert cli.main(["bench"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in shown[1:4]] == [
+        [case, "0.5", "1", "2", "20", "10", "80"] for case in ("fedavg", "fedavg+dbe", "gpfl")
+    ]
+    assert shown[4] == "random images"
+
+
+def test_the_benchmark_takes_what_the_command_hands_it() -> None:
+    from inspect import signature
+
+    from pflrepro.benchmark import compare
+
+    names = ("backend", "device", "workers", "data_root", "share", "progress")
+    signature(compare).bind(["fedavg"], 1, **dict.fromkeys(names))
+
+
+# doctor
+
+
+def test_doctor_finds_a_healthy_house(capsys) -> None:
+    report = answer(capsys, "doctor")
+    assert report["problems"] == []
+    assert report["devices"][0]["name"] == "cpu"
+    assert report["versions"]["torch"]
+    assert report["kernel"] is True
+    assert report["store"]["finished"] == 0
+
+
+def test_doctor_reports_what_is_broken_and_goes_on(capsys, monkeypatch, tmp_path: Path) -> None:
+    from pflrepro import doctor
+
+    def broken() -> list[dict[str, str]]:
+        raise UserError("the device is on fire")
+
+    monkeypatch.setattr(doctor, "devices", broken)
+    monkeypatch.setattr(doctor, "PACKAGES", ("torch", "no-such-package"))
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "mnist.npz").write_bytes(b"not an archive")
+    report = answer(capsys, "doctor", "--data-root", str(tmp_path), code=1)
+    missing, fire, corrupt = report["problems"]
+    assert missing == "no-such-package is not installed: pip install no-such-package"
+    assert fire == "the device is on fire"
+    assert corrupt.startswith("data set mnist is corrupt")
+    assert {row["name"]: row["state"] for row in report["data"]}["mnist"] == "corrupt"
+    assert cli.main(["doctor", "--data-root", str(tmp_path)]) == 1
+    assert "on fire" in capsys.readouterr().out

@@ -1,0 +1,40 @@
+"""What every test gets: one thread, no display, data root and run store in an empty temporary folder."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# Set before any framework is imported, and inherited by the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
+
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+
+# A shared machine may be slow: examples are judged by what they show, not by how long they take; CI repeats the same ones.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(autouse=True)
+def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or writes the user's data root or run store."""
+    places = tmp_path_factory.mktemp("places")
+    monkeypatch.setenv("PFLREPRO_DATA", str(places / "data"))
+    monkeypatch.setenv("PFLREPRO_STORE", str(places / "store"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    lacking = pytest.mark.skip(reason="needs a CUDA device")
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(lacking)

@@ -1,0 +1,250 @@
+"""Experiments: refused where impossible, equal where they mean the same, different ids where numbers differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflrepro.errors import CorruptFile, UserError
+from pflrepro.experiments.config import DataConfig, Experiment
+from pflrepro.experiments.identity import without_path
+
+DATA = DataConfig("digits")
+
+
+def build(**changes) -> Experiment:
+    return Experiment(**({"algorithm": "fedavg", "data": DATA, "model": "mlp", "rounds": 3} | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"algorithm": "fedavgg"}, r"unknown algorithm 'fedavgg'; valid: fedavg,"),
+        ({"algorithm": "fedavg+dbee"}, r"unknown plug-in 'dbee'; valid: dbe,"),
+        ({"model": "cnn5"}, r"unknown model 'cnn5'; valid: cnn4,"),
+        ({"options": {"kapa": 1.0}, "algorithm": "fedavg+dbe"}, r"unknown option of fedavg\+dbe 'kapa'; valid: kappa,"),
+        (
+            {"options": {"kappa": "x"}, "algorithm": "fedavg+dbe"},
+            "option kappa of fedavg.dbe must be a number, not 'x'",
+        ),
+        ({"options": (("kappa", 1.0), ("kappa", 2.0)), "algorithm": "fedavg+dbe"}, "each option can be given once"),
+        ({"options": (("kappa",),)}, "options are pairs of a name and a value"),
+        ({"options": {"kappa": [1]}}, r"option kappa must be a number, a word, true or false, not \[1\]"),
+        ({"options": {"kappa": float("nan")}}, "option kappa must be a number, not nan"),
+        ({"rounds": -1}, "rounds must be a whole number >= 0, not -1"),
+        ({"rounds": 2.5}, "rounds must be a whole number >= 0, not 2.5"),
+        ({"rounds": True}, "rounds must be a whole number"),
+        ({"participation": 0}, "participation must be a number > 0 and <= 1, not 0"),
+        ({"participation": 1.01}, "participation must be a number > 0 and <= 1"),
+        ({"local_epochs": 0}, "local epochs must be a whole number >= 1, not 0"),
+        ({"batch_size": 0}, "batch size must be a whole number >= 1, not 0"),
+        ({"lr": -0.1}, "learning rate must be a number >= 0, not -0.1"),
+        ({"lr": "fast"}, "learning rate must be a number >= 0, not 'fast'"),
+        ({"lr": float("inf")}, "learning rate must be a number"),
+        ({"momentum": 1}, "momentum must be >= 0 and < 1, not 1"),
+        ({"weight_decay": -1}, "weight decay must be a number >= 0"),
+        ({"drop_last": 1}, "drop_last must be true or false, not 1"),
+        ({"receivers": "some"}, r"unknown receivers 'some'; valid: all, selected|valid: selected, all"),
+        ({"statistics": "mine"}, "unknown batch-norm statistics 'mine'"),
+        ({"patience": -1}, "patience must be a whole number >= 0"),
+        ({"seed": -1}, "seed must be a whole number >= 0"),
+        ({"dtype": "float16"}, "unknown number type 'float16'; valid: float"),
+        ({"data": "digits"}, "data must be a DataConfig, not 'digits'"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_line(changes, message):
+    with pytest.raises(UserError, match=message) as refused:
+        build(**changes)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dataset": "digit"}, "unknown data set 'digit'; valid: digits,"),
+        ({"partition": "dirichle:0.1"}, "unknown partition 'dirichle'; valid: dirichlet,"),
+        ({"partition": "dirichlet:0"}, "alpha in dirichlet:ALPHA must be a number > 0"),
+        ({"clients": 0}, "clients must be a whole number >= 1, not 0"),
+        ({"partition_seed": -1}, "partition seed must be a whole number >= 0"),
+        ({"min_size": -1}, "least samples of a client must be a whole number >= 0"),
+        ({"test_share": 0}, "test share must be a number > 0"),
+        ({"test_share": 1}, "test share must be > 0 and < 1, not 1"),
+    ],
+)
+def test_wrong_data_are_refused_in_one_line(changes, message):
+    with pytest.raises(UserError, match=message) as refused:
+        DataConfig(**({"dataset": "digits"} | changes))
+    assert "\n" not in str(refused.value)
+
+
+def test_the_preset_fills_what_is_not_given():
+    made = Experiment.for_dataset("fedavg", "digits", rounds=7, clients=9)
+    assert (made.model, made.lr, made.drop_last, made.data.min_size) == ("cnn-digits", 0.1, False, 10)
+    assert (made.rounds, made.data.clients) == (7, 9)
+    papers = Experiment.for_dataset("gpfl", "fmnist")
+    assert (papers.model, papers.lr, papers.batch_size, papers.rounds, papers.drop_last) == (
+        "cnn4",
+        0.005,
+        10,
+        2000,
+        True,
+    )
+    with pytest.raises(UserError, match="unknown setting 'client'; valid: clients,"):
+        Experiment.for_dataset("fedavg", "digits", client=3)
+
+
+def test_the_same_settings_are_one_experiment():
+    one = build(lr=1, momentum=0, weight_decay=-0.0, algorithm="dbe", options={"mr_momentum": 1, "kappa": 5})
+    two = build(lr=1.0, rounds=3.0, algorithm="fedavg+dbe", options=(("kappa", 5.0), ("mr_momentum", 1.0)))
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one.canonical() == two.canonical()
+    assert one.digest("f") == two.digest("f")
+
+
+def test_canonical_json_is_pinned():
+    assert build(lr=0.1).canonical() == (
+        '{"algorithm":"fedavg","batch_size":10,"data":{"clients":20,"dataset":"digits","min_size":null,"partition":"dirichlet:0.1",'
+        '"partition_seed":1,"test_share":0.25},"drop_last":true,"dtype":"float32","local_epochs":1,"lr":0.1,"model":"mlp","momentum":0,'
+        '"options":{},"participation":1,"patience":0,"receivers":"all","rounds":3,"seed":0,"statistics":"personal","weight_decay":0}'
+    )
+
+
+@given(
+    lr=st.floats(0, 1e6),
+    participation=st.floats(0, 1, exclude_min=True),
+    kappa=st.floats(0, 1e9) | st.integers(0, 10**9),
+    seed=st.integers(0, 2**63 - 1),
+    min_size=st.none() | st.integers(0, 100),
+)
+def test_every_experiment_survives_its_canonical_text(lr, participation, kappa, seed, min_size):
+    data = DataConfig("digits", "iid", min_size=min_size)
+    made = build(
+        algorithm="fedavg+dbe",
+        lr=lr,
+        participation=participation,
+        options={"kappa": kappa},
+        seed=seed,
+        data=data,
+        dtype="float64",
+    )
+    again = Experiment.from_canonical(made.canonical())
+    assert again == made
+    assert again.canonical() == made.canonical()
+    assert (again.lr, again.participation) == (lr, participation)
+    assert Experiment.from_dict(json.loads(json.dumps(made.to_dict())), recorded=True) == made
+
+
+def test_descriptions_with_wrong_fields_are_refused():
+    described = build().to_dict()
+    with pytest.raises(UserError, match="unknown field of Experiment 'round'; valid: rounds,"):
+        Experiment.from_dict(described | {"round": 3})
+    with pytest.raises(UserError, match="described by its fields"):
+        Experiment.from_dict({"algorithm": "fedavg"})
+    for recorded in (True, False):
+        with pytest.raises(UserError, match="model"):
+            Experiment.from_dict(
+                {name: value for name, value in described.items() if name != "model"}, recorded=recorded
+            )
+
+
+def test_a_record_needs_no_method_that_exists_only_elsewhere():
+    described = build().to_dict() | {"algorithm": "not_here:Mine", "options": {"strength": 2}}
+    assert Experiment.from_dict(described, recorded=True).options == (("strength", 2),)
+    with pytest.raises(UserError, match="no module 'not_here'"):
+        Experiment.from_dict(described)
+
+
+CHANGES = [
+    *(
+        {name: value}
+        for name, value in {"model": "cnn-digits", "rounds": 4, "participation": 0.5, "local_epochs": 2}.items()
+    ),
+    *({name: value} for name, value in {"batch_size": 11, "lr": 0.0051, "momentum": 0.9, "weight_decay": 1e-9}.items()),
+    *({name: value} for name, value in {"drop_last": False, "receivers": "selected", "statistics": "averaged"}.items()),
+    *({name: value} for name, value in {"patience": 3, "seed": 1, "dtype": "float64", "algorithm": "local"}.items()),
+    {"data": dataclasses.replace(DATA, partition="dirichlet:0.2")},
+    {"data": dataclasses.replace(DATA, clients=21)},
+    {"data": dataclasses.replace(DATA, partition_seed=2)},
+    {"data": dataclasses.replace(DATA, min_size=40)},
+    {"data": dataclasses.replace(DATA, test_share=0.3)},
+]
+
+
+def test_whatever_changes_numbers_changes_the_id(monkeypatch):
+    plain = build()
+    ids = [plain.digest("f"), plain.digest("g"), *(build(**change).digest("f") for change in CHANGES)]
+    monkeypatch.setattr("pflrepro.simulation.ENGINE_REVISION", 10**6)
+    ids.append(plain.digest("f"))
+    monkeypatch.undo()
+    monkeypatch.setattr("pflrepro.algorithms.registry.revision", lambda name: 10**6)
+    ids.append(plain.digest("f"))
+    assert len(set(ids)) == len(ids) == len(CHANGES) + 4
+    assert all(len(one) == 16 and set(one) <= set("0123456789abcdef") for one in ids)
+
+
+def test_a_default_given_in_words_is_the_same_run_and_another_value_is_not():
+    ids = [build(algorithm="fedavg+dbe", options=options).digest("f") for options in ({}, {"kappa": 50}, {"kappa": 51})]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def counts_file(folder, rows: str):
+    folder.mkdir()
+    (folder / "mine.csv").write_text("client,label,count\n" + rows)
+    return build(data=DataConfig("digits", f"counts:{folder / 'mine.csv'}", clients=2))
+
+
+def test_a_table_of_counts_counts_by_its_content(tmp_path):
+    one = counts_file(tmp_path / "a", "0,0,30\n1,1,40\n")
+    moved = counts_file(tmp_path / "b", "1,1,40\n0,0,30\n")
+    other = counts_file(tmp_path / "c", "0,0,30\n1,1,41\n")
+    assert one.digest("f") == moved.digest("f") != other.digest("f")
+    assert str(tmp_path) not in json.dumps(one.identity("f"))
+    assert without_path(one.data.partition) == "counts:mine.csv"
+
+
+def test_a_partition_file_counts_by_its_arrays(tmp_path):
+    client, is_test = np.arange(6) % 2, np.arange(6) > 3
+    np.savez(tmp_path / "one.npz", client=client, is_test=is_test)
+    np.savez_compressed(
+        tmp_path / "two.npz", is_test=is_test.astype(np.uint8), client=client.astype(np.int32), more=np.zeros(3)
+    )
+    np.savez(tmp_path / "three.npz", client=client, is_test=~is_test)
+    one, two, three = (
+        build(data=DataConfig("digits", f"file:{tmp_path / name}.npz", clients=2)).digest("f")
+        for name in ("one", "two", "three")
+    )
+    assert one == two != three
+    with pytest.raises(UserError, match=r"there is no partition file .*four\.npz"):
+        build(data=DataConfig("digits", f"file:{tmp_path / 'four'}.npz")).digest("f")
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no")
+    with pytest.raises(CorruptFile, match=r"bad\.npz"):
+        build(data=DataConfig("digits", f"file:{tmp_path / 'bad'}.npz")).digest("f")
+
+
+def test_a_method_of_the_user_s_counts_by_its_source(tmp_path, monkeypatch):
+    module = tmp_path / "mine_for_identity.py"
+    source = "from pflrepro.algorithms.fedavg import FedAvg\n\n\nclass Mine(FedAvg):\n    pass\n"
+    module.write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mine = build(algorithm="mine_for_identity:Mine")
+    module.write_text(source + "# edited, not loaded\n")
+    before = mine.digest("f")
+    importlib.reload(sys.modules["mine_for_identity"])
+    assert mine.digest("f") != before
+    module.write_text(source)
+    importlib.reload(sys.modules["mine_for_identity"])
+    assert mine.digest("f") == before
+    assert build().identity("f")["source"] is None
+
+
+def test_experiments_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        build().rounds = 5  # type: ignore[misc]

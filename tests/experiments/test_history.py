@@ -1,0 +1,90 @@
+"""The schema of histories, and early stopping against the words of the protocol."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflrepro.errors import CorruptFile
+from pflrepro.experiments.history import SCHEMA, check_history, cut, stops_at
+
+
+def history() -> dict[str, np.ndarray]:
+    return {
+        "round": np.arange(3),
+        "correct": np.array([[1, 2], [3, 4], [5, 6]]),
+        "loss": np.array([[1.0, np.nan], [0.0, np.inf], [2.0, 2.0]]),
+        "correct_after": np.array([[-1, -1], [3, -1], [0, 6]]),
+        "participated": np.array([[False, False], [True, False], [True, True]]),
+        "seconds": np.zeros(3),
+        "seconds_evaluation": np.ones(3),
+        "test_samples": np.array([5, 6]),
+        "train_samples": np.array([15, 0]),
+    }
+
+
+def test_a_good_history_comes_back_in_the_schema_s_order():
+    shuffled = dict(reversed(history().items()))
+    assert list(check_history(shuffled)) == list(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("round", np.array([1, 2, 3]), "round has impossible values"),
+        ("round", np.array([0, 2, 2]), "round has impossible values"),
+        ("round", np.arange(3).astype(np.int32), r"round is int32 \[3\], not int64 \[3\]"),
+        ("correct", np.array([[1, 2], [3, 4], [6, 6]]), "correct has impossible values"),
+        ("correct", np.array([[1, 2], [3, 4]]), r"correct is int64 \[2, 2\], not int64 \[3, 2\]"),
+        ("correct_after", np.full((3, 2), -2), "correct_after has impossible values"),
+        ("loss", np.full((3, 2), -1.0), "loss has impossible values"),
+        ("seconds", np.array([0.0, np.nan, 1.0]), "seconds has impossible values"),
+        ("seconds_evaluation", np.array([0.0, -1.0, 1.0]), "seconds_evaluation has impossible values"),
+        ("test_samples", np.array([5, 6, 7]), r"correct is int64 \[3, 2\], not int64 \[3, 3\]"),
+        ("train_samples", np.array([-1, 2]), "train_samples has impossible values"),
+        ("participated", np.zeros((3, 2)), "participated is float64"),
+    ],
+)
+def test_what_does_not_fit_is_named(name, value, message):
+    with pytest.raises(CorruptFile, match=message):
+        check_history(history() | {name: value})
+
+
+def test_names_must_be_those_of_the_schema():
+    lacking = {name: array for name, array in history().items() if name != "loss"}
+    with pytest.raises(CorruptFile, match=r"lacks \['loss'\]"):
+        check_history(lacking)
+    with pytest.raises(CorruptFile, match=r"has \['more'\] besides"):
+        check_history(history() | {"more": np.zeros(1)})
+    with pytest.raises(CorruptFile, match="round is int64"):
+        check_history({name: array[:0] for name, array in history().items()})
+
+
+def test_a_cut_keeps_the_clients():
+    short = check_history(cut(history(), 2))
+    assert short["round"].tolist() == [0, 1]
+    assert short["test_samples"].tolist() == [5, 6]
+
+
+def by_the_words(curve: list[float], patience: int) -> int | None:
+    """Stop when (evaluations so far) - (index of the best) > patience, looking after every evaluation."""
+    for evaluations in range(1, len(curve) + 1):
+        so_far = curve[:evaluations]
+        if evaluations - so_far.index(max(so_far)) > patience:
+            return evaluations
+    return None
+
+
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.4]), max_size=40), st.integers(1, 8))
+def test_stopping_follows_the_protocol_s_words(curve, patience):
+    assert stops_at(np.array(curve), patience) == by_the_words(curve, patience)
+
+
+def test_stopping_by_hand():
+    curve = np.array([0.1, 0.5, 0.4, 0.5, 0.3, 0.9])
+    assert stops_at(curve, 2) == 4  # best at 1; 4 evaluations - 1 > 2
+    assert stops_at(curve, 3) == 5
+    assert stops_at(curve, 4) is None
+    assert stops_at(curve, 0) is None

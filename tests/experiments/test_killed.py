@@ -1,0 +1,112 @@
+"""The real engine, and a real SIGKILL: a run that was killed ends with the history of one that was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pflrepro.experiments.run import run
+from pflrepro.experiments.store import Store
+
+# The child kills itself at the n-th rename onto a file of that name: the file is written under its temporary name, and not in place.
+CHILD = """
+import os, signal, sys
+import torch
+torch.set_num_threads(1)
+from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.run import run
+
+store, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+rename, seen = os.replace, []
+
+def replace(source, target):
+    if os.path.basename(target) == name:
+        seen.append(target)
+        if len(seen) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, target)
+
+os.replace = replace
+experiments = [
+    Experiment.for_dataset("fedavg+dbe", "digits", clients=4, rounds=4, model="mlp", seed=seed, participation=0.75) for seed in (0, 1)
+]
+run(experiments, store=store, backend="loop", workers=1, progress=False, checkpoint_every=0)
+"""
+
+
+def experiments(make):
+    return make.seeds(0, 1, algorithm="fedavg+dbe", clients=4, rounds=4, participation=0.75)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    from pflrepro.experiments.config import Experiment
+
+    wanted = [
+        Experiment.for_dataset("fedavg+dbe", "digits", clients=4, rounds=4, model="mlp", seed=seed, participation=0.75)
+        for seed in (0, 1)
+    ]
+    return run(wanted, store=tmp_path_factory.mktemp("whole"), backend="loop", workers=1, progress=False)
+
+
+def child(folder: Path, name: str, count: int) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    arguments = [sys.executable, "-c", CHILD, str(folder), name, str(count)]
+    return subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300, cwd=folder.parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "half_done"),
+    [
+        ("checkpoint.npz", 4, 2),  # seed 0 is at round 2, seed 1 at round 1
+        ("history.npz", 2, 1),  # seed 0 is done, seed 1 has no results yet
+        ("done", 1, 2),  # seed 0 has its results, and nothing that says so
+    ],
+)
+def test_sigkill(name, count, half_done, tmp_path, make, uninterrupted):
+    killed = child(tmp_path / "store", name, count)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    store = Store(tmp_path / "store")
+    assert len(list((store.root / "runs").glob("*/checkpoint.npz"))) == half_done
+    assert len(store.runs()) == 2 - half_done
+    runs = run(experiments(make), store=store, progress=False)
+    assert store.health() == (2, [])
+    for one, whole in zip(runs, uninterrupted, strict=True):
+        assert one.id == whole.id
+        assert make.same_but_timings(one.history, whole.history)
+        assert (one.history["seconds"][1:] > 0).all()
+        assert not list(one.folder.glob(".*"))
+
+
+@pytest.mark.slow
+def test_two_processes_on_one_run_make_it_once(tmp_path, make, uninterrupted):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    arguments = [sys.executable, "-c", CHILD, str(tmp_path / "store"), "nothing", "1"]
+    both = [subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [process.communicate(timeout=300)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    store = Store(tmp_path / "store")
+    assert store.health() == (2, [])
+    assert len(list((store.root / "runs").iterdir())) == 2
+    for one, whole in zip((store.find(one) for one in experiments(make)), uninterrupted, strict=True):
+        assert make.same_but_timings(one.history, whole.history)
+
+
+def test_the_real_engine_gives_a_valid_history_and_record(uninterrupted):
+    first = uninterrupted[0]
+    assert first.history["round"].tolist() == [0, 1, 2, 3, 4]
+    assert first.history["participated"].sum(1).tolist() == [0, 3, 3, 3, 3]
+    assert (first.history["correct_after"][0] == -1).all()
+    assert 0.3 < first.accuracy() <= 1
+    assert first.environment["backend"] == "loop"
+    assert first.environment["seeds_together"] == [0, 1]
+
+
+def test_bit_for_bit_the_same_alone_and_side_by_side(tmp_path, make, uninterrupted):
+    alone = run(experiments(make)[1], store=tmp_path, backend="loop", workers=1, progress=False)
+    assert make.same_but_timings(alone.history, uninterrupted[1].history)

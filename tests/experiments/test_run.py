@@ -1,0 +1,334 @@
+"""run(): reuse, packing, resuming, stopping, failing, and several processes on one run; with an engine that costs nothing."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+
+import numpy as np
+import pytest
+
+from pflrepro.errors import MissingData, RunFailed, UserError
+from pflrepro.experiments.history import stops_at
+from pflrepro.experiments.progress import Progress
+from pflrepro.experiments.run import run
+from pflrepro.experiments.store import Store
+
+
+class Killed(BaseException):
+    """As abrupt as a signal: nothing in the package catches it."""
+
+
+def break_in_round(number: int, error: BaseException):
+    def before_step(simulation):
+        if simulation.round == number:
+            raise error
+
+    return before_step
+
+
+def quick(experiments, store, fake, **how):
+    return run(experiments, store=store, simulate=fake, progress=False, **({"checkpoint_every": 0} | how))
+
+
+def test_what_is_there_is_given_back_without_an_engine(store, fake, make):
+    first = quick(make.experiment(), store, fake)
+    again = quick(make.experiment(), store, fake)
+    assert len(fake.built) == 1
+    assert again.id == first.id
+    assert first.rounds == 4
+
+
+def test_seeds_train_together_and_other_settings_apart(store, fake, make):
+    wanted = [*make.seeds(2, 0), make.experiment("local"), *make.seeds(1), *make.seeds(0, lr=0.2)]
+    runs = quick(wanted, store, fake)
+    assert [simulation.seeds for simulation in fake.built] == [[0, 1, 2], [0], [0]]
+    assert [one.experiment for one in runs] == wanted
+    assert runs[0].environment["seeds_together"] == [0, 1, 2]
+
+
+def test_done_seeds_are_left_out_and_equal_experiments_run_once(store, fake, make):
+    quick(make.seeds(1), store, fake)
+    runs = quick(make.seeds(0, 1, 2, 0), store, fake)
+    assert [simulation.seeds for simulation in fake.built] == [[1], [0, 2]]
+    assert runs[0].id == runs[3].id
+    assert len({one.id for one in runs}) == 3
+
+
+def test_a_seed_has_the_same_history_alone_and_in_company(tmp_path, fake, make):
+    alone = quick(make.experiment(seed=2), Store(tmp_path / "a"), fake)
+    together = quick(make.seeds(0, 1, 2), Store(tmp_path / "b"), fake)
+    assert make.same_but_timings(alone.history, together[2].history)
+
+
+def test_no_rounds_is_a_run_too(store, fake, make):
+    assert quick(make.experiment(rounds=0), store, fake).history["round"].tolist() == [0]
+
+
+@pytest.mark.parametrize("killed_in", [0, 1, 3])
+@pytest.mark.parametrize("again", [(0, 1, 2), (1,), (2, 0, 5)])
+def test_killed_and_run_again_is_as_if_never_killed(killed_in, again, tmp_path, fake, make):
+    store = Store(tmp_path / "killed")
+    fake.before_step = break_in_round(killed_in, Killed())
+    with pytest.raises(Killed):
+        quick(make.seeds(0, 1, 2), store, fake)
+    assert store.runs() == []
+    fake.before_step = None
+    fake.built.clear()
+    runs = quick(make.seeds(*again), store, fake)
+    whole = quick(make.seeds(*again), Store(tmp_path / "whole"), fake)
+    for one, other in zip(runs, whole, strict=True):
+        assert make.same_but_timings(one.history, other.history)
+        assert not (one.folder / "checkpoint.npz").exists()
+    resumed = next(one for one in fake.built if set(one.seeds) & {0, 1, 2})
+    assert resumed.steps == 4 - killed_in
+
+
+def test_seeds_at_different_rounds_go_on_from_where_each_is(store, fake, make):
+    for seed, stop in ((0, 1), (1, 3), (2, 3)):
+        fake.before_step = break_in_round(stop, Killed())
+        with pytest.raises(Killed):
+            quick(make.experiment(seed=seed), store, fake)
+    fake.before_step = None
+    fake.built.clear()
+    runs = quick(make.seeds(0, 1, 2, 3), store, fake)
+    assert [(simulation.seeds, simulation.steps) for simulation in fake.built] == [([1, 2], 1), ([0], 3), ([3], 4)]
+    assert [entry["started_at_round"] for entry in runs[0].environment["sittings"]] == [0, 1]
+
+
+def test_a_resume_takes_the_backend_that_the_run_was_begun_with(store, fake, make):
+    fake.before_step = break_in_round(2, Killed())
+    with pytest.raises(Killed):
+        quick(make.experiment(), store, fake, backend="batched", workers=3)
+    fake.before_step = None
+    made = quick(make.experiment(), store, fake)
+    assert (fake.built[-1].asked["backend"], fake.built[-1].asked["workers"]) == ("batched", 3)
+    assert made.environment["timings"]["total"] == sum(entry["seconds"] for entry in made.environment["sittings"])
+
+
+def test_a_resume_with_another_backend_by_the_user_s_wish_is_recorded(store, fake, make):
+    fake.before_step = break_in_round(2, Killed())
+    with pytest.raises(Killed):
+        quick(make.experiment(), store, fake, backend="batched")
+    fake.before_step = None
+    made = quick(make.experiment(), store, fake, backend="loop")
+    assert [entry["backend"] for entry in made.environment["sittings"]] == ["batched", "loop"]
+
+
+def test_checkpoints_are_rare_when_time_is_the_measure(store, fake, make):
+    written = []
+    store.save_checkpoint = lambda id, checkpoint: written.append(checkpoint.round)
+    quick(make.experiment(), store, fake, checkpoint_every=3600)
+    assert written == []
+    quick(make.experiment(seed=1), store, fake, checkpoint_every=0)
+    assert written == [1, 2, 3]
+
+
+def half_done(store, fake, make):
+    fake.before_step = break_in_round(2, Killed())
+    with pytest.raises(Killed):
+        quick(make.experiment(), store, fake)
+    fake.before_step = None
+    fake.built.clear()
+    (folder,) = (store.root / "runs").iterdir()
+    return folder
+
+
+@pytest.mark.parametrize("name", ["checkpoint.npz", "config.json"])
+def test_a_damaged_half_done_run_is_set_aside_and_starts_afresh(name, store, fake, make, caplog):
+    folder = half_done(store, fake, make)
+    (folder / name).write_bytes((folder / name).read_bytes()[:-30])
+    with caplog.at_level(logging.WARNING):
+        made = quick(make.experiment(), store, fake)
+    assert "damaged" in caplog.text
+    assert folder.with_name(f"{folder.name}.damaged-1").is_dir()
+    assert [simulation.steps for simulation in fake.built] == [4]
+    assert made.rounds == 4
+
+
+def test_a_checkpoint_of_another_run_is_not_used(store, fake, make):
+    folder = half_done(store, fake, make)
+    content = (folder / "checkpoint.npz").read_bytes()
+    fake.before_step = break_in_round(1, Killed())
+    with pytest.raises(Killed):
+        quick(make.experiment(seed=1), store, fake)
+    fake.before_step = None
+    (other,) = [path for path in (store.root / "runs").iterdir() if path != folder]
+    (other / "checkpoint.npz").write_bytes(content)
+    fake.built.clear()
+    made = quick(make.experiment(seed=1), store, fake)
+    assert [simulation.steps for simulation in fake.built] == [4]
+    assert made.id == other.name
+
+
+def test_a_checkpoint_that_the_engine_refuses_is_reported_and_not_used(store, fake, make, caplog):
+    folder = half_done(store, fake, make)
+
+    def refuse(self, index, arrays):
+        raise KeyError("server/params/base/weight")
+
+    fake.restore_seed = refuse
+    with caplog.at_level(logging.WARNING):
+        made = quick(make.experiment(), store, fake)
+    assert "starts afresh: 'server/params/base/weight'" in caplog.text
+    assert made.folder == folder
+    assert [simulation.steps for simulation in fake.built] == [0, 4]
+
+
+def test_what_a_killed_process_left_half_written_is_cleared_away(store, fake, make):
+    folder = half_done(store, fake, make)
+    (folder / ".history.npz.77.abcd.tmp").write_bytes(b"half")
+    (folder.parent / f".{folder.name}.abcd.tmp").mkdir()
+    quick(make.experiment(), store, fake)
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "done", "environment.json", "history.npz"]
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3])
+def test_patience_cuts_each_seed_where_it_would_stop_alone(patience, tmp_path, fake, make):
+    wanted = make.seeds(*range(6), rounds=30, patience=patience)
+    endless = quick(make.seeds(*range(6), rounds=30), Store(tmp_path / "endless"), fake)
+    together = quick(wanted, Store(tmp_path / "together"), fake)
+    lengths = [stops_at(one.curve, patience) for one in endless]
+    assert len(set(lengths)) > 1
+    assert None not in lengths
+    assert [len(one.curve) for one in together] == lengths
+    for one, other, length in zip(together, endless, lengths, strict=True):
+        np.testing.assert_array_equal(one.history["correct"], other.history["correct"][:length])
+        alone = quick(one.experiment, Store(tmp_path / "alone"), fake)
+        assert make.same_but_timings(alone.history, one.history)
+
+
+def test_all_stopped_ends_the_simulation(store, fake, make, monkeypatch):
+    monkeypatch.setattr("pflrepro.experiments.training.LOOK_EVERY", 0.0)
+    runs = quick(make.seeds(0, 1, rounds=500, patience=2), store, fake)
+    assert fake.built[0].steps == max(one.rounds for one in runs) < 100
+
+
+def test_a_failure_names_method_seeds_round_and_cause_and_can_be_resumed(store, fake, make):
+    fake.before_step = break_in_round(2, ValueError("matrix of 3\n  by 4"))
+    with pytest.raises(RunFailed) as failed:
+        quick(make.seeds(0, 1), store, fake)
+    assert str(failed.value) == "fedavg on digits (seeds 0, 1) failed in round 3: ValueError: matrix of 3 by 4"
+    assert isinstance(failed.value.__cause__, ValueError)
+    fake.before_step = None
+    quick(make.seeds(0, 1), store, fake)
+    assert fake.built[-1].steps == 2
+
+
+def test_an_engine_that_cannot_start_is_a_failure_and_bad_input_stays_bad_input(store, make):
+    def broken(*_, **__):
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RunFailed, match=r"\(seed 0\) failed before its first round: RuntimeError: out of memory"):
+        quick(make.experiment(), store, broken)
+
+    def refusing(*_, **__):
+        raise UserError("a network with batch norm needs drop_last=True")
+
+    with pytest.raises(UserError, match="batch norm"):
+        quick(make.experiment(), store, refusing)
+    with pytest.raises(UserError, match="min_size"):
+        quick(make.experiment(min_size=900), store, broken)
+
+
+def test_a_history_that_breaks_the_schema_is_not_stored(store, fake, make):
+    fake.history = lambda self, index: {"round": np.arange(2), "test_samples": self.test}
+    with pytest.raises(RunFailed, match="gave no valid history"):
+        quick(make.experiment(patience=0), store, fake)
+    assert store.runs() == []
+
+
+def test_bad_input_is_refused_before_anything_runs(store, fake, make, tmp_path):
+    with pytest.raises(UserError, match="run takes experiments, not str 'fedavg'"):
+        quick([make.experiment(), "fedavg"], store, fake)
+    with pytest.raises(UserError, match="checkpoint_every must be a number >= 0, not -1"):
+        quick(make.experiment(), store, fake, checkpoint_every=-1)
+    with pytest.raises(MissingData, match="pflrepro data get fmnist"):
+        quick([make.experiment(), make.experiment().for_dataset("fedavg", "fmnist")], store, fake, data_root=tmp_path)
+    assert fake.built == []
+    assert quick([], store, fake) == []
+
+
+def test_a_run_that_another_is_making_is_waited_for_and_reused(store, fake, make, caplog):
+    """Two threads stand for two processes: locks are held by open files, so they shut out each other all the same."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def wait(simulation):
+        started.set()
+        assert go_on.wait(20)
+
+    slow = type("Slow", (fake,), {"built": [], "before_step": wait})
+    first = threading.Thread(target=quick, args=(make.seeds(1, 0), store, slow))
+    first.start()
+    assert started.wait(20)
+    with caplog.at_level(logging.WARNING):
+        results = []
+        second = threading.Thread(target=lambda: results.extend(quick(make.seeds(0, 1, 2), store, fake)))
+        second.start()
+        while "waiting for it" not in caplog.text and second.is_alive():
+            second.join(0.02)
+        assert [simulation.seeds for simulation in fake.built] == [[2]]  # what nobody else makes is made meanwhile
+        go_on.set()
+        first.join(20)
+        second.join(20)
+    assert [simulation.seeds for simulation in fake.built] == [[2]]
+    assert [one.experiment.seed for one in results] == [0, 1, 2]
+
+
+def test_a_run_whose_maker_died_is_taken_over(store, fake, make):
+    folder = half_done(store, fake, make)  # its lock file is still there, held by nobody
+    assert (store.root / "locks" / f"{folder.name}.lock").exists()
+    assert quick(make.experiment(), store, fake).rounds == 4
+
+
+def test_progress_is_silent_without_a_terminal(store, fake, make, capfd):
+    run(make.experiment(), store=store, simulate=fake)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_counts_the_rounds_of_all_runs(store, fake, make, monkeypatch):
+    from tqdm import tqdm
+
+    class Sink:
+        text = ""
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+    sink = Sink()
+    bars = []
+
+    def bar(rounds):
+        bars.append(tqdm(unit="round", total=rounds, file=sink, mininterval=0, miniters=1, disable=False))
+        return bars[-1]
+
+    monkeypatch.setattr("pflrepro.experiments.progress._bar", bar)
+    monkeypatch.setattr("pflrepro.experiments.training.LOOK_EVERY", 0.0)
+    runs = run([*make.seeds(0, 1), make.experiment("local")], store=store, simulate=fake)
+    assert (bars[0].n, bars[0].total) == (8, 8)
+    mean = np.mean([one.curve[-1] for one in runs[:2]])
+    assert "fedavg on digits, 2 seeds:  50%" in sink.text
+    assert f"accuracy {100 * mean:.1f} %" in sink.text
+    assert "local on digits, seed 0: 100%" in sink.text
+
+
+def test_the_bar_starts_where_a_resumed_run_is_and_forgets_rounds_that_are_not_to_come(monkeypatch):
+    from tqdm import tqdm
+
+    monkeypatch.setattr("pflrepro.experiments.progress._bar", lambda rounds: tqdm(total=rounds, file=io.StringIO()))
+    with Progress() as progress:
+        progress.expect(10)
+        progress.start("resumed", 6, 3)
+        assert progress.bar.n == 3
+        progress.to(4, 0.5)
+        progress.end()
+        assert (progress.bar.n, progress.bar.total) == (4, 8)
+        progress.start("next", 4, 0)
+        progress.to(4)
+        progress.end()
+        assert (progress.bar.n, progress.bar.total) == (8, 8)

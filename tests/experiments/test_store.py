@@ -1,0 +1,208 @@
+"""The run store: what is damaged is reported, set aside and redone; what another process uses is left alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import shutil
+
+import numpy as np
+import pytest
+
+from pflrepro.errors import UserError
+from pflrepro.experiments.files import read_json
+from pflrepro.experiments.run import run
+from pflrepro.experiments.store import SUMMED, Store
+
+ALL = (*SUMMED, "done")
+
+
+@pytest.fixture
+def finished(fake, store, make):
+    return run(make.experiment(), store=store, simulate=fake, progress=False)
+
+
+def test_a_run_is_one_folder_and_nothing_else(finished, store):
+    assert finished.folder == store.folder(finished.id)
+    assert {path.name for path in finished.folder.iterdir()} == set(ALL)
+    assert [path.name for path in (store.root / "runs").iterdir()] == [finished.id]
+    assert finished.config["identity"]["data"] == finished.fingerprint
+    assert set(read_json(finished.folder / "done")["files"]) == set(SUMMED)
+
+
+def test_what_is_found_is_what_was_made(finished, store, make):
+    found = store.find(make.experiment())
+    assert found.id == finished.id
+    assert found.experiment == make.experiment()
+    assert found.environment == finished.environment
+    for name, array in finished.history.items():
+        np.testing.assert_array_equal(found.history[name], array)
+    assert store.find(make.experiment(seed=1)) is None
+    assert [one.id for one in store.runs()] == [finished.id]
+    assert store.health() == (1, [])
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def garble(path):
+    path.write_text('{"format": 1')
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def remove(path):
+    path.unlink()
+
+
+@pytest.mark.parametrize("harm", [truncate, flip, garble, empty, remove])
+@pytest.mark.parametrize("name", ALL)
+def test_damage_is_reported_set_aside_and_redone(name, harm, finished, store, make, fake, caplog):
+    harm(finished.folder / name)
+    history = {key: array.copy() for key, array in finished.history.items()}
+    with caplog.at_level(logging.WARNING):
+        again = run(make.experiment(), store=store, simulate=fake, progress=False)
+    assert len(fake.built) == 2
+    assert make.same_but_timings(again.history, history)
+    # Without its mark a run is not finished: it starts afresh in the same folder. Else the old folder is kept for inspection.
+    aside = store.folder(f"{finished.id}.damaged-1")
+    assert aside.exists() == ((name, harm) != ("done", remove))
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert finished.id in message
+    assert "\n" not in message
+    assert store.health() == (1, [])
+    assert [one.id for one in store.runs()] == [finished.id]
+
+
+def test_every_damaged_folder_keeps_its_own_name(finished, store, make, fake):
+    for number in (1, 2, 3):
+        truncate(finished.folder / "history.npz")
+        run(make.experiment(), store=store, simulate=fake, progress=False)
+        assert store.folder(f"{finished.id}.damaged-{number}").is_dir()
+
+
+def test_looking_at_all_runs_reports_damage_and_changes_nothing(finished, store, caplog):
+    truncate(finished.folder / "history.npz")
+    with caplog.at_level(logging.WARNING):
+        assert store.runs() == []
+    assert "damaged" in caplog.text
+    ((folder, reason),) = store.health()[1]
+    assert (folder, reason) == (finished.folder, "history.npz is not what was written")
+    assert finished.folder.is_dir()
+
+
+def test_a_damaged_run_that_another_uses_is_left_alone(finished, store, make, caplog):
+    truncate(finished.folder / "history.npz")
+    lock = store.lock(finished.id)
+    assert lock.acquire()
+    try:
+        with caplog.at_level(logging.WARNING):
+            assert store.find(make.experiment()) is None
+        assert "left alone" in caplog.text
+        assert finished.folder.is_dir()
+    finally:
+        lock.release()
+    assert store.find(make.experiment()) is None
+    assert not finished.folder.exists()
+
+
+def test_a_folder_under_a_wrong_name_is_not_trusted(finished, store, make):
+    other = make.experiment(seed=1)
+    from pflrepro.experiments.identity import run_id
+
+    shutil.copytree(finished.folder, store.folder(run_id(other)))
+    assert store.find(other) is None
+    assert store.folder(f"{run_id(other)}.damaged-1").is_dir()
+    assert store.find(make.experiment()) is not None
+
+
+def test_sums_that_fit_do_not_excuse_a_history_that_does_not(finished, store, make):
+    import hashlib
+
+    arrays = dict(finished.history) | {"correct": finished.history["correct"] + 10**6}
+    np.savez(finished.folder / "history.npz", **arrays)
+    done = read_json(finished.folder / "done")
+    done["files"]["history.npz"] = hashlib.sha256((finished.folder / "history.npz").read_bytes()).hexdigest()
+    (finished.folder / "done").write_text(json.dumps(done))
+    assert store.health()[1][0][1] == "the history's correct has impossible values"
+    assert store.find(make.experiment()) is None
+
+
+def test_the_records_name_no_place_and_no_machine(finished, store, tmp_path):
+    for name in ("config.json", "environment.json", "done"):
+        text = (finished.folder / name).read_text()
+        assert str(tmp_path) not in text
+        assert os.path.expanduser("~") not in text
+        assert platform.node() not in text
+    record = finished.environment
+    assert set(record["versions"]) == {"python", "pflrepro", "torch", "numpy"}
+    assert (record["backend"], record["device"], record["dtype"], record["workers"]) == ("loop", "cpu", "float32", 2)
+    assert record["timings"]["training"] == 5 * 0.25
+    assert record["timings"]["evaluation"] == 5 * 0.125
+    assert record["timings"]["total"] > 0
+    assert record["peak_memory_bytes"] > 2**20
+    assert record["threads"] == 1
+
+
+def test_a_partition_s_folder_is_not_written_down(tmp_path, store, fake, make):
+    (tmp_path / "mine.csv").write_text("client,label,count\n0,0,60\n1,1,60\n0,1,20\n")
+    made = run(
+        make.experiment(partition=f"counts:{tmp_path / 'mine.csv'}", clients=2),
+        store=store,
+        simulate=fake,
+        progress=False,
+    )
+    assert str(tmp_path) not in (made.folder / "config.json").read_text()
+    assert made.experiment.data.partition == "counts:mine.csv"
+
+
+def test_the_place_of_the_store(tmp_path, monkeypatch):
+    assert Store(tmp_path).root == tmp_path
+    monkeypatch.setenv("PFLREPRO_STORE", str(tmp_path / "there"))
+    assert Store().root == tmp_path / "there"
+    assert Store().runs() == []
+    assert not (tmp_path / "there").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"--store must name a folder, not the file .*file"):
+        Store(tmp_path / "file")
+    monkeypatch.delenv("PFLREPRO_STORE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert Store().root == tmp_path / "pflrepro" / "store"
+
+
+def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path, fake, make):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "locks").touch()
+    with pytest.raises(UserError, match="cannot lock"):
+        run(make.experiment(), store=tmp_path / "store", simulate=fake, progress=False)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "runs").touch()
+    with pytest.raises(UserError, match="cannot write to the run store"):
+        run(make.experiment(), store=tmp_path / "other", simulate=fake, progress=False)
+
+
+def test_a_run_shows_itself(finished):
+    import matplotlib.pyplot as plt
+
+    assert finished.accuracy("last_round") == finished.curve[-1]
+    assert float(finished.accuracy()) == finished.curve.max()
+    assert np.isnan(finished.curve_after_training[0])
+    html = finished._repr_html_()
+    assert f"{100 * finished.accuracy():.2f} %" in html
+    assert str(finished.folder.parent) not in html
+    assert finished.id in repr(finished)
+    ax = finished.plot()
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), 100 * finished.curve)
+    assert len(ax.lines) == 2
+    plt.close(ax.figure)

@@ -1,0 +1,92 @@
+"""Sweeps: only what is missing runs, one failure does not stop the others, launchers give the same runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from pflrepro.errors import RunFailed, UserError
+from pflrepro.experiments.run import run
+from pflrepro.experiments.sweep import sweep
+
+
+@pytest.fixture
+def engine(fake, monkeypatch):
+    """The fake in the real engine's place, as a sweep's processes would find it."""
+    monkeypatch.setattr("pflrepro.simulation.simulation.Simulation", fake)
+    return fake
+
+
+def test_only_what_is_missing_runs(store, engine, make):
+    run(make.experiment("local"), store=store, progress=False)
+    wanted = [*make.seeds(0, 1), make.experiment("local")]
+    runs = sweep(wanted, store=store, progress=False)
+    assert [one.experiment for one in runs] == wanted
+    assert [simulation.seeds for simulation in engine.built] == [[0], [0, 1]]
+    assert [one.id for one in sweep(wanted, store=store)] == [one.id for one in runs]
+    assert len(engine.built) == 2
+    assert sweep([], store=store) == []
+
+
+def test_failures_are_told_at_the_end_and_the_others_finish(store, engine, make):
+    def break_some(simulation):
+        if simulation.seeds == [0, 1] and simulation.round == 1:
+            raise ValueError("not a number")
+
+    engine.before_step = break_some
+    wanted = [*make.seeds(0, 1), make.experiment("local"), make.experiment(min_size=900)]
+    with pytest.raises(RunFailed) as failed:
+        sweep(wanted, store=store, progress=False)
+    message = str(failed.value)
+    assert message.startswith(
+        "2 of 3 tasks failed: fedavg on digits (seeds 0, 1) failed in round 2: ValueError: not a number; "
+    )
+    assert "min_size = 900" in message
+    assert "\n" not in message
+    assert [one.experiment.algorithm for one in store.runs()] == ["local"]
+
+
+def test_a_launcher_is_a_function_of_tasks(store, engine, make):
+    seen = []
+
+    def backwards(tasks, work, jobs):
+        seen.append((len(tasks), jobs))
+        for task in reversed(tasks):
+            yield task, work(task)
+
+    runs = sweep([*make.seeds(0, 1), make.experiment("local")], backwards, jobs=2, store=store, progress=False)
+    assert seen == [(2, 2)]
+    assert [one.experiment.algorithm for one in runs] == ["fedavg", "fedavg", "local"]
+    assert engine.built[0].seeds == [0]
+
+
+def test_too_few_packs_for_the_processes_are_split_into_seeds(store, engine, make):
+    def here(tasks, work, jobs):
+        yield from ((task, work(task)) for task in tasks)
+
+    sweep(make.seeds(0, 1, 2), here, jobs=2, store=store, progress=False)
+    assert [simulation.seeds for simulation in engine.built] == [[0], [1], [2]]
+    assert {simulation.asked["workers"] for simulation in engine.built} == {1}
+
+
+def test_a_run_that_a_launcher_forgets_is_noticed(store, engine, make):
+    with pytest.raises(RunFailed, match="not in the store"):
+        sweep(make.seeds(0), lambda tasks, work, jobs: iter(()), store=store)
+
+
+def test_bad_input_is_refused_first(store, engine, make):
+    with pytest.raises(UserError, match="unknown launcher 'process'; valid: processes, serial"):
+        sweep(make.seeds(0), "process", store=store)
+    with pytest.raises(UserError, match="jobs must be a whole number >= 1, not 0"):
+        sweep(make.seeds(0), jobs=0, store=store)
+    assert engine.built == []
+
+
+@pytest.mark.slow
+def test_processes_give_the_runs_of_the_serial_launcher(tmp_path, make):
+    wanted = make.seeds(0, 1, rounds=2, clients=3)
+    there = sweep(wanted, "processes", jobs=2, store=tmp_path / "there", backend="loop")
+    here = sweep(wanted, store=tmp_path / "here", backend="loop", workers=1, progress=False)
+    for one, other in zip(there, here, strict=True):
+        assert one.id == other.id
+        assert make.same_but_timings(one.history, other.history)
+        assert one.environment["threads"] == 1

@@ -1,0 +1,63 @@
+"""Accuracies against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pflrepro.metrics import accuracy
+
+# Three evaluations of three clients with 10, 30 and 0 test samples.
+HISTORY = {
+    "correct": np.array([[1, 3, 0], [5, 27, 0], [9, 15, 0]]),
+    "correct_after": np.array([[-1, -1, -1], [8, -1, -1], [10, 24, 0]]),
+    "loss": np.array([[20.0, 60.0, 0.0], [10.0, 30.0, 0.0], [4.0, 4.0, 0.0]]),
+    "test_samples": np.array([10, 30, 0]),
+}
+
+
+def test_pooled_weighs_clients_by_their_test_samples():
+    np.testing.assert_array_equal(accuracy.pooled(HISTORY), [0.1, 0.8, 0.6])
+
+
+def test_after_training_counts_only_clients_that_have_trained():
+    np.testing.assert_array_equal(accuracy.pooled_after(HISTORY), [math.nan, 0.8, 0.85])
+
+
+def test_the_plain_mean_leaves_out_clients_without_test_samples():
+    np.testing.assert_allclose(accuracy.mean_over_clients(HISTORY), [0.1, 0.7, 0.7], rtol=1e-15)
+    np.testing.assert_array_equal(accuracy.per_client(HISTORY)[1], [0.5, 0.9, math.nan])
+
+
+def test_loss_is_a_sample_s():
+    np.testing.assert_array_equal(accuracy.mean_test_loss(HISTORY), [2.0, 1.0, 0.2])
+
+
+def test_without_test_samples_there_is_no_accuracy():
+    nothing = {"correct": np.zeros((2, 1), int), "test_samples": np.array([0])}
+    assert np.isnan(accuracy.pooled(nothing)).all()
+    assert np.isnan(accuracy.mean_over_clients(nothing)).all()
+
+
+def test_fairness_is_taken_at_the_best_round():
+    fair = accuracy.fairness(HISTORY)
+    assert fair.place == 1
+    assert fair.std == pytest.approx(0.2, abs=1e-15)  # of 0.5 and 0.9, ddof 0
+    assert fair.variation == pytest.approx(0.25, abs=1e-15)  # 0.2 / 0.8
+
+
+def test_spread_over_trials():
+    spread = accuracy.spread([0.8, 0.9, 1.0])
+    assert (spread.mean, spread.n) == (pytest.approx(0.9), 3)
+    assert spread.std == pytest.approx(math.sqrt(0.02 / 3))
+    assert spread.standard_error == pytest.approx(0.1 / math.sqrt(3))
+
+
+def test_one_trial_has_no_standard_error():
+    spread = accuracy.spread([0.5])
+    assert (spread.mean, spread.std, spread.n) == (0.5, 0.0, 1)
+    assert math.isnan(spread.standard_error)
+    with pytest.raises(ValueError, match="no values"):
+        accuracy.spread([])

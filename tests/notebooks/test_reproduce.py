@@ -1,0 +1,91 @@
+"""Headless runs: what is refused before a kernel starts, what comes out, what a failing cell says."""
+
+import json
+
+import nbformat
+import papermill
+import pytest
+
+from pflrepro.errors import RunFailed, UserError
+from pflrepro.papers import notebooks
+from pflrepro.papers.reproduce import reproduce
+
+
+@pytest.fixture
+def no_kernel(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a kernel was started")
+
+    monkeypatch.setattr(papermill, "execute_notebook", refuse)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"seed": 3}, "unknown parameter of demo/digits.ipynb 'seed'; valid: seeds"),
+        ({"seeds": "3"}, r"parameter seeds of demo/digits.ipynb must be int \| None, not '3'"),
+        ({"methods": "fedavg"}, r"parameter methods .* must be list\[str\], not 'fedavg'"),
+        ({"methods": ["fedavgg"]}, "unknown method of demo/digits 'fedavgg'; valid: fedavg"),
+        ({"seeds": 0}, "seeds must be a whole number >= 1, not 0"),
+        ({"scale": "fast"}, "parameter scale is 'fast' but 'smoke' was asked for"),
+    ],
+)
+def test_wrong_parameters_are_refused_before_a_kernel_starts(no_kernel, tmp_path, parameters, message):
+    with pytest.raises(UserError, match=message):
+        reproduce("demo/digits", "smoke", parameters, tmp_path / "figures")
+    assert not (tmp_path / "figures").exists()
+
+
+def test_wrong_names_are_refused_before_a_kernel_starts(no_kernel, tmp_path):
+    with pytest.raises(UserError, match="unknown artefact 'demo/digit'; valid: demo/digits"):
+        reproduce("demo/digit", "smoke", figures=tmp_path)
+    with pytest.raises(UserError, match="unknown scale of demo/digits 'paper'"):
+        reproduce("demo/digits", "paper", figures=tmp_path)
+
+
+def test_figure2a_comes_out_without_data(tmp_path):
+    # Options of machines reach notebooks that train; this one has no use for them.
+    done = reproduce("gpfl/figure2a", "fast", {"device": "cpu"}, tmp_path / "figures", executed=tmp_path / "log")
+    assert [path.relative_to(tmp_path).as_posix() for path in done.outputs] == [
+        f"figures/gpfl/figure2a.{ending}" for ending in ("csv", "md", "pdf", "png")
+    ]
+    assert done.notebook == tmp_path / "log" / "gpfl-figure2a-fast.ipynb"
+    executed = nbformat.read(done.notebook, as_version=4)
+    assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")
+    assert 'scale = "fast"' in "\n".join(cell.source for cell in executed.cells)
+    report = (tmp_path / "figures/gpfl/figure2a.md").read_text()
+    assert "100 equal to the reference" in report
+    assert "pflrepro reproduce gpfl/figure2a --scale fast" in report
+
+
+@pytest.fixture
+def failing(monkeypatch, tmp_path):
+    """Figure 2(a)'s notebook with another last cell."""
+
+    def build(source):
+        content = json.loads(notebooks.notebook_path("gpfl/figure2a.ipynb").read_text())
+        content["cells"] = [cell for cell in content["cells"] if "parameters" in cell["metadata"].get("tags", [])]
+        content["cells"].append(
+            {"cell_type": "code", "id": "x", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+        )
+        path = tmp_path / "failing.ipynb"
+        path.write_text(json.dumps(content))
+        monkeypatch.setattr(notebooks, "notebook_path", lambda name: path)
+
+    return build
+
+
+def test_a_failing_cell_is_one_line_that_names_it(failing, tmp_path):
+    failing("raise ValueError('first line\\nsecond line')")
+    with pytest.raises(
+        RunFailed, match=r"^notebook gpfl/figure2a.ipynb, cell \d: ValueError: first line; log: "
+    ) as caught:
+        reproduce("gpfl/figure2a", "smoke", figures=tmp_path / "figures", executed=tmp_path / "log")
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "log" / "gpfl-figure2a-smoke.ipynb").exists()
+
+
+def test_a_users_mistake_inside_a_cell_stays_one(failing, tmp_path):
+    failing("from pflrepro.errors import UserError\nraise UserError('alpha must be > 0')")
+    with pytest.raises(UserError, match=r"^alpha must be > 0$"):
+        reproduce("gpfl/figure2a", "smoke", figures=tmp_path / "figures", executed=tmp_path / "log")

@@ -1,0 +1,109 @@
+"""batched and graph: prefixes of active rows, padded rows that count for nothing, static buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.algorithms.phases import Draw, Phase
+from pflrepro.data.federation import Federation
+from pflrepro.simulation.graph import buckets
+from pflrepro.trees import Tree
+
+BACKENDS = ("loop", "batched", "graph")
+
+
+@dataclass(frozen=True)
+class Counts(Method):
+    """Counts batches, true rows and scanned labels, and sums its draws; the server keeps what it got."""
+
+    def phases(self, clock):
+        return [Phase(draws={"u": Draw("uniform", (2,))}), Phase("scan", scan=True, batch=4)]
+
+    def init_client(self, setup, info):
+        return Tree(batches=setup.zeros(), samples=setup.zeros(), labels=setup.zeros(setup.classes), draws=setup.zeros(2))
+
+    def begin(self, common, own, client, ctx):
+        return super().begin(common, own, Tree(), ctx) | client
+
+    def step(self, local, batch, ctx):
+        counted = Tree(batches=local.batches + 1, samples=local.samples + batch.mask.sum(), draws=local.draws + batch.u)
+        return super().step(local, batch, ctx) | counted
+
+    def observe(self, local, batch, ctx):
+        hits = (batch.y[:, None] == torch.arange(ctx.task.classes)).to(batch.mask.dtype)
+        return Tree(labels=(hits * batch.mask[:, None]).sum(0), batches=batch.mask.sum() * 0 + 1)
+
+    def leave(self, local, sums, ctx):
+        return Tree(labels=local.labels + sums.labels) if ctx.phase.scan else Tree()
+
+    def finish(self, local, client, ctx):
+        _, upload = super().finish(local, Tree(), ctx)
+        return local.only(client), upload
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_client_does_its_own_batches_and_no_more(simulate, backend: str) -> None:
+    clients = simulate(Counts(), rounds=2, backend=backend).replicas[0].clients
+    assert clients.batches.tolist() == [10, 2, 6, 4, 12]
+    assert clients.samples.tolist() == [48, 6, 28, 18, 60]
+    assert (clients.draws > 0).all() and clients.draws[1].max() < 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_scan_sums_over_each_clients_whole_data(simulate, federation, backend: str) -> None:
+    clients = simulate(Counts(), rounds=1, backend=backend, drop_last=True).replicas[0].clients
+    assert clients.labels.tolist() == federation.counts().tolist()
+    assert clients.batches.tolist() == [4, 0, 2, 1, 6], "the scan drops nothing, the training does"
+
+
+def test_draws_are_the_same_in_every_backend(simulate) -> None:
+    loop, *others = (simulate(Counts(), backend=backend).replicas[0].clients.draws for backend in BACKENDS)
+    assert all(torch.allclose(loop, other, rtol=0, atol=1e-12) for other in others)
+
+
+@pytest.mark.parametrize("backend", ["batched", "graph"])
+def test_padding_counts_for_nothing_even_where_it_is_huge(simulate, federation, differ, backend: str) -> None:
+    """Tables are padded with row 0 of the data: when client 0 is away, what stands there must not matter."""
+    huge = Federation(federation.x.clone(), federation.y, federation.rows["train"][1:], federation.rows["test"][1:], classes=6)
+    plain = simulate(FedAvg(), backend=backend, federation=huge).replicas[0]
+    huge.x[0] = 1e30
+    spoiled = simulate(FedAvg(), backend=backend, federation=huge).replicas[0]
+    assert 0 not in np.concatenate(huge.rows["train"] + huge.rows["test"])
+    assert differ(plain.server, spoiled.server) == 0.0
+    assert all((a == b).all() for a, b in zip(plain.history["loss"], spoiled.history["loss"], strict=True))
+
+
+@given(st.integers(1, 500))
+def test_buckets_reach_from_one_row_to_all_in_steps_of_a_quarter(rows: int) -> None:
+    sizes = buckets(rows)
+    assert sizes[0] == 1 and sizes[-1] == rows and sizes == sorted(set(sizes))
+    assert all(small >= large * 3 // 4 or large - small == 1 for small, large in zip(sizes, sizes[1:], strict=False))
+
+
+def test_static_buffers_are_made_once_for_all_rounds(start) -> None:
+    simulation = start(FedAvg(), rounds=3, backend="graph", participation=0.6)
+    simulation.step()
+    instances = dict(simulation.backend._instances)
+    while not simulation.finished:
+        simulation.step()
+    assert simulation.backend._instances == instances and len(instances) == 1
+
+
+def test_changing_numbers_need_no_new_buffers(start) -> None:
+    @dataclass(frozen=True)
+    class Cools(Method):
+        def phases(self, clock):
+            return [Phase(rate={"head": 0.1 / (1 + clock.t)}, decay={"base": 0.01 * (clock.t + 1)})]
+
+    simulation = start(Cools(), rounds=3, backend="graph")
+    while not simulation.finished:
+        simulation.step()
+    assert len(simulation.backend._instances) == 1

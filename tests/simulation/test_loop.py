@@ -1,0 +1,88 @@
+"""The loop backend: unpadded batches, messages that say where, workers that change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.fedper import FedPer
+from pflrepro.algorithms.phases import Phase
+from pflrepro.errors import RunFailed, UserError
+from pflrepro.simulation.loop import differentiate
+from pflrepro.trees import Tree
+
+
+@dataclass(frozen=True)
+class Records(Method):
+    """Writes down the shapes it was given."""
+
+    def loss(self, params, local, batch, ctx):
+        seen.append((int(ctx.info.id), tuple(batch.x.shape), float(batch.mask.min())))
+        return super().loss(params, local, batch, ctx)
+
+
+seen: list[tuple] = []
+
+
+def test_batches_are_unpadded(simulate) -> None:
+    seen.clear()
+    simulate(Records(), rounds=1)
+    of_client = {client: [shape[0] for c, shape, _ in seen if c == client] for client in range(5)}
+    assert of_client == {0: [5, 5, 5, 5, 4], 1: [3], 2: [5, 5, 4], 3: [5, 4], 4: [5] * 6}
+    assert all(mask == 1.0 for _, _, mask in seen)
+
+
+@dataclass(frozen=True)
+class Breaks(Method):
+    """Fails at client 3's second batch of round 1, in the way `how` says."""
+
+    how: str = "shape"
+
+    def phases(self, clock):
+        return [Phase("head", train=("head",), passes=1), Phase("base", train=("base",))] if clock.t else [Phase()]
+
+    def loss(self, params, local, batch, ctx):
+        if ctx.phase.name == "base" and int(ctx.info.id) == 3 and len(batch.x) == 4:
+            if self.how == "user":
+                raise UserError("a rate must be positive")
+            batch.x.reshape(7, -1)
+        return super().loss(params, local, batch, ctx)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_names_method_round_seed_client_phase_step_and_shapes(simulate, workers: int) -> None:
+    with pytest.raises(RunFailed) as caught:
+        simulate(Breaks(), seeds=[7], workers=workers)
+    message = str(caught.value)
+    assert message.startswith("Breaks, round 1, seed 7, client 3, phase 'base', step 1: RuntimeError: ")
+    assert "'base/1.weight': [32, 64]" in message and "'head/bias': [6]" in message
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_users_mistake_is_passed_on_as_it_is(simulate) -> None:
+    with pytest.raises(UserError, match="^a rate must be positive$"):
+        simulate(Breaks("user"))
+
+
+def test_workers_change_no_bit_and_put_the_number_of_threads_back(simulate, differ) -> None:
+    one, three = (simulate(FedPer(), workers=workers, seeds=[0, 1]) for workers in (1, 3))
+    assert torch.get_num_threads() == 1
+    for mine, other in zip(one.replicas, three.replicas, strict=True):
+        assert differ(mine.server, other.server) == differ(mine.clients, other.clients) == 0.0
+        assert all((a == b).all() for a, b in zip(mine.history["correct"], other.history["correct"], strict=True))
+
+
+def test_gradients_and_the_second_output_are_free_of_history() -> None:
+    params = Tree(a=torch.tensor([1.0, 2.0]), inner=Tree(b=torch.tensor(3.0)), unused=torch.ones(2))
+
+    def function(p: Tree):
+        value = (p.a**2).sum() * p.inner.b
+        return value, Tree(kept=p.a * 2)
+
+    gradients, out = differentiate(function, params)
+    assert gradients.a.tolist() == [6.0, 12.0] and gradients.inner.b.item() == 5.0
+    assert gradients.unused.tolist() == [0.0, 0.0], "what the loss does not use gets zeros"
+    assert not out.kept.requires_grad and not params.a.requires_grad

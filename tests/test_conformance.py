@@ -1,0 +1,145 @@
+"""The suite itself: it passes a sound method and catches each kind of fault."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pflrepro import conformance
+from pflrepro.algorithms.contract import Method, cross_entropy
+from pflrepro.algorithms.fedper import FedPer
+from pflrepro.algorithms.phases import Part
+from pflrepro.conformance import CHECKS, Subject
+from pflrepro.errors import UserError
+from pflrepro.trees import Tree
+
+
+@dataclass(frozen=True)
+class ForgetsTheMask(Method):
+    def loss(self, params, local, batch, ctx):
+        out = self.forward(params, batch.x, ctx)
+        return F.cross_entropy(out.logits, batch.y), out
+
+
+@dataclass(frozen=True)
+class DividesByClassCounts(Method):
+    def loss(self, params, local, batch, ctx):
+        out = self.forward(params, batch.x, ctx)
+        shares = ctx.info.counts.to(out.logits.dtype) / ctx.info.n
+        return cross_entropy(out.logits / shares, batch), out
+
+
+@dataclass(frozen=True)
+class CountsItsCalls(Method):
+    calls: itertools.count = field(default_factory=itertools.count, compare=False)
+
+    def aggregate(self, server, uploads, cohort, ctx):
+        return Tree(params=uploads.params.mix(cohort.p) * (1 + 0.001 * next(self.calls)))
+
+
+@dataclass(frozen=True)
+class LearnsByItself(Method):
+    rate: float = 0.1
+
+    def aggregate(self, server, uploads, cohort, ctx):
+        return Tree(params=uploads.params.mix(cohort.p) * (1 - self.rate))
+
+
+@dataclass(frozen=True)
+class FavoursLateClients(Method):
+    def aggregate(self, server, uploads, cohort, ctx):
+        weights = (cohort.id + 1).to(cohort.p.dtype)
+        return Tree(params=uploads.params.mix(weights / weights.sum()))
+
+
+@dataclass(frozen=True)
+class DriftsWhenTested(FedPer):
+    def predict(self, params, x, ctx):
+        params.head.bias.add_(0.01)
+        return super().predict(params, x, ctx)
+
+
+@dataclass(frozen=True)
+class GrowsItsState(Method):
+    def aggregate(self, server, uploads, cohort, ctx):
+        return super().aggregate(server, uploads, cohort, ctx) | Tree(rounds=torch.ones(1))
+
+
+@dataclass(frozen=True)
+class HidesStateFromCheckpoints(Method):
+    memory: dict = field(default_factory=dict, compare=False)
+
+    def aggregate(self, server, uploads, cohort, ctx):
+        new = uploads.params.mix(cohort.p)
+        previous, self.memory["last"] = self.memory.get("last", new), new
+        return Tree(params=new + 0.5 * (new - previous))
+
+
+@pytest.mark.parametrize(
+    ("method", "caught"),
+    [
+        (ForgetsTheMask, "backends_agree"),
+        (DividesByClassCounts, "absent_classes"),
+        (CountsItsCalls, "round_is_pure"),
+        (LearnsByItself, "zero_rate"),
+        (FavoursLateClients, "client_permutation"),
+        (DriftsWhenTested, "evaluation_is_pure"),
+        (GrowsItsState, "state_keeps_its_form"),
+        (HidesStateFromCheckpoints, "resume"),
+    ],
+)
+def test_a_fault_is_caught(method: type[Method], caught: str) -> None:
+    with pytest.raises(AssertionError):
+        CHECKS[caught](Subject(method))
+
+
+def test_a_touched_absent_client_is_caught() -> None:
+    subject = Subject(FedPer)
+    trace = subject.trace()
+    absent = [client for client in range(5) if client not in trace.cohorts[0][1]]
+    state = trace.states[0][2]
+    state["clients/params/head/bias"] = state["clients/params/head/bias"].copy()
+    state["clients/params/head/bias"][absent[0], 0] += 1e-12
+    with pytest.raises(AssertionError, match=r"round 1 changed absent clients .*: clients/params/head/bias differs"):
+        CHECKS["absent_clients_untouched"](subject)
+
+
+def test_a_users_own_method_passes_and_every_check_is_reported() -> None:
+    @dataclass(frozen=True)
+    class OwnHeadBias(Method):
+        def layout(self, setup):
+            parts = super().layout(setup)
+            return parts | {"head": replace(parts["head"], kind="personal"), "extra": Part("shared", Tree(w=setup.zeros(3)))}
+
+    results = conformance.check(OwnHeadBias, without={"chunks": "this one is small"})
+    assert [result.check for result in results] == list(CHECKS)
+    assert {result.outcome for result in results if result.check != "chunks"} == {"passed"}
+    assert [(r.outcome, r.reason) for r in results if r.check == "chunks"] == [("not applicable", "this one is small")]
+
+
+def test_the_error_names_method_check_and_entry() -> None:
+    with pytest.raises(AssertionError) as caught:
+        conformance.check(LearnsByItself(rate=0.2))
+    message = str(caught.value)
+    assert message.startswith("LearnsByItself on mlp fails 1 of")
+    assert "zero_rate: at rate 0 parameters changed: server/params/" in message
+
+
+def test_an_own_rate_can_be_declared() -> None:
+    CHECKS["zero_rate"](Subject(LearnsByItself, zero_rate={"rate": 0.0}))
+    CHECKS["zero_rate"](Subject(LearnsByItself, moves={"server/params": "the server shrinks the model"}))
+
+
+def test_a_method_may_be_a_name_a_class_or_an_instance() -> None:
+    subjects = [Subject("fedper"), Subject(FedPer), Subject(FedPer())]
+    assert [type(subject.method()) for subject in subjects] == [FedPer] * 3
+    assert str(Subject("gpfl", {"guidance": 0.5})) == "gpfl(guidance=0.5) on mlp"
+
+
+def test_an_unknown_method_is_the_users_mistake() -> None:
+    with pytest.raises(UserError, match="unknown algorithm 'fedavgg'; valid: fedavg"):
+        conformance.check("fedavgg")

@@ -1,0 +1,106 @@
+"""The package as a whole: what importing it does, what it names, what travels in the wheel."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pflrepro
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("torch", "torchvision", "numpy", "pandas", "scipy", "sklearn", "matplotlib", "papermill", "IPython", "joblib")
+
+
+def loaded_by(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter holds after running `code`."""
+    program = (
+        f"{code}\nimport sys\nprint(' '.join(sorted({{name.split('.')[0] for name in sys.modules}})), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pflrepro",
+        "import pflrepro.cli; pflrepro.cli.build_parser().format_help()",
+        "import pflrepro.papers",
+        "import pflrepro.errors, pflrepro.doctor",
+    ],
+)
+def test_importing_loads_no_framework(code: str) -> None:
+    loaded = loaded_by(code)
+    assert "pflrepro" in loaded
+    assert not loaded.intersection(HEAVY)
+
+
+def test_every_exported_name_resolves() -> None:
+    for name in pflrepro.__all__:
+        assert getattr(pflrepro, name) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = pflrepro.no_such_name
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    [path] = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_code_numbers_style_and_notebooks(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    for folder, pattern, target in (
+        ("pflrepro", "**/*.py", "pflrepro"),
+        ("pflrepro", "**/*.csv", "pflrepro"),
+        ("pflrepro", "**/*.mplstyle", "pflrepro"),
+        ("notebooks", "**/*.ipynb", "pflrepro/_notebooks"),
+    ):
+        files = [path for path in (ROOT / folder).glob(pattern) if ".ipynb_checkpoints" not in path.parts]
+        expected = {f"{target}/{path.relative_to(ROOT / folder).as_posix()}" for path in files}
+        assert expected, f"no {pattern} in {folder}"
+        assert expected <= names
+
+
+def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert tops == {"pflrepro", f"pflrepro-{pflrepro.__version__}.dist-info"}
+    assert not [name for name in wheel.namelist() if "__pycache__" in name or ".ipynb_checkpoints" in name]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {pflrepro.__version__}\n" in citation
+    assert f"\n## {pflrepro.__version__} " in changelog
+
+
+def test_the_example_of_the_readme_runs_as_it_stands_but_smaller(capsys) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    smaller = example.replace("clients=20, rounds=20", 'clients=4, rounds=1, model="mlp"').replace(
+        "range(3)", "range(2)"
+    )
+    assert smaller != example
+    names: dict[str, object] = {}
+    exec(compile(smaller, "README.md", "exec"), names)
+    assert len(names["runs"]) == 2
+    assert re.fullmatch(r"\[0\.\d+ 0\.\d+\]\n", capsys.readouterr().out)
+
+
+def test_the_readme_names_every_verb() -> None:
+    from pflrepro.cli import build_parser
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    verbs = re.findall(r"^    (\w+) ", build_parser().format_help(), re.MULTILINE)
+    assert len(verbs) >= 7
+    assert all(f"pflrepro {verb}" in readme for verb in verbs)

@@ -113,7 +113,10 @@ def test_a_users_own_method_passes_and_every_check_is_reported() -> None:
     class OwnHeadBias(Method):
         def layout(self, setup):
             parts = super().layout(setup)
-            return parts | {"head": replace(parts["head"], kind="personal"), "extra": Part("shared", Tree(w=setup.zeros(3)))}
+            return parts | {
+                "head": replace(parts["head"], kind="personal"),
+                "extra": Part("shared", Tree(w=setup.zeros(3))),
+            }
 
     results = conformance.check(OwnHeadBias, without={"chunks": "this one is small"})
     assert [result.check for result in results] == list(CHECKS)
@@ -126,7 +129,7 @@ def test_the_error_names_method_check_and_entry() -> None:
         conformance.check(LearnsByItself(rate=0.2))
     message = str(caught.value)
     assert message.startswith("LearnsByItself on mlp fails 1 of")
-    assert "zero_rate: at rate 0 parameters changed: server/params/" in message
+    assert "zero_rate: at rate 0: server/params/" in message
 
 
 def test_an_own_rate_can_be_declared() -> None:

@@ -13,7 +13,9 @@ from pflrepro.trees import Tree, concatenate, repeat, select, stack
 
 
 def tree(scale: float = 1.0) -> Tree:
-    return Tree(w=scale * torch.tensor([1.0, 2.0]), inner=Tree(b=scale * torch.tensor([3.0]), a=scale * torch.tensor([[4.0]])))
+    return Tree(
+        w=scale * torch.tensor([1.0, 2.0]), inner=Tree(b=scale * torch.tensor([3.0]), a=scale * torch.tensor([[4.0]]))
+    )
 
 
 def lists(value: Tree) -> dict:

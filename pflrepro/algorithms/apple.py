@@ -50,6 +50,7 @@ class Apple(Method):
     server_store: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("APPLE's weight_rate", self.weight_rate, 0)
         check_range("APPLE's mu", self.mu, 0)
         check_range("APPLE's horizon", self.horizon, 0, 1)
@@ -59,7 +60,7 @@ class Apple(Method):
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
-        p0 = self.sizes(setup).to(setup.dtype)
+        p0 = self.sizes(setup, setup.dtype)
         p = p0 if self.start == "sizes" else torch.full_like(p0, 1 / setup.clients)
         return super().layout(setup) | {"weights": Part("personal", Tree(p=p))}
 
@@ -67,16 +68,18 @@ class Apple(Method):
         cores = repeat(super().init_server(setup).params, setup.clients)
         return Tree(params=Tree(), cores=cores, strength=setup.zeros() + float(self.horizon > 0))
 
-    def sizes(self, task: Task) -> Tensor:
-        """p^0_j = n_j / n."""
-        return task.info.n / task.info.n.sum()
+    def sizes(self, task: Task, dtype: torch.dtype) -> Tensor:
+        """p^0_j = n_j / n, [N]."""
+        return task.info.n.to(dtype) / task.info.n.sum()
 
     def strength(self, t: int, rounds: int) -> float:
         """lambda(t), the loss scheduler of a run of `rounds` rounds."""
         horizon = self.horizon * rounds
         if t >= horizon:
             return 0.0
-        return EPSILON ** (t / horizon) if self.scheduler == "exponential" else (1 + math.cos(math.pi * t / horizon)) / 2
+        return (
+            EPSILON ** (t / horizon) if self.scheduler == "exponential" else (1 + math.cos(math.pi * t / horizon)) / 2
+        )
 
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         return server, Tree()
@@ -102,7 +105,8 @@ class Apple(Method):
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params | self.mixture(params, ctx), local, batch, ctx)
-        away = params.weights.p - self.sizes(ctx.task)
+        p = params.weights.p
+        away = p - self.sizes(ctx.task, p.dtype)
         return value + 0.5 * self.mu * ctx.common.strength * (away**2).sum(), out
 
     def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:

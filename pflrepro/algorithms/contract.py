@@ -56,6 +56,9 @@ class Method:
     revision: ClassVar[int] = 1
     server_store: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        """Checks hyper-parameters; every override calls `super().__post_init__()`, so that a plug-in does not hide its host's."""
+
     # ---- once, on the host -------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
         """The groups of parameters and who holds them; `setup.parts` has `base` and `head`, both shared."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.phases import Part, Prologue
 from pflrepro.algorithms.task import Context, Setup
+from pflrepro.errors import check_range
 from pflrepro.trees import Tree
 
 
@@ -24,7 +25,7 @@ class FeatureMeans(Method):
     running: float = 1.0
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
-        return super().begin(common, own, client, ctx) | Tree(r=_zero_mean(ctx, common))
+        return super().begin(common, own, client, ctx) | Tree(r=ctx.scalars.rate.new_zeros(ctx.task.features))
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
@@ -69,6 +70,11 @@ class MR(Method):
     kappa: float = 50.0
     mr_momentum: float = 1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("kappa", self.kappa, 0)
+        check_range("mr_momentum", self.mr_momentum, 0, 1)
+
     def prologue(self) -> Prologue:
         return Prologue(FeatureMeans(self.mr_momentum))
 
@@ -98,8 +104,3 @@ class DBE(PRBM, MR):
 
     Tested: argmax head(base(x) + b_i) with the received base and head and the client's own b_i.
     """
-
-
-def _zero_mean(ctx: Context, common: Tree) -> Tensor:
-    like = next(common.params.base.leaves())
-    return torch.zeros(ctx.task.features, dtype=like.dtype, device=like.device)

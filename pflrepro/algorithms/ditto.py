@@ -32,6 +32,7 @@ class Ditto(Method):
     personal_epochs: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("proximal weight of Ditto", self.proximal, 0)
         check_range("personal epochs of Ditto", self.personal_epochs, 0, integer=True)
 

@@ -35,6 +35,7 @@ class FedBABU(Method):
     tune_when: str = "always"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("FedBABU's tune_epochs", self.tune_epochs, 0, integer=True)
         for option, valid in (
             ("tune_parts", tuple(_PARTS)),

@@ -41,6 +41,7 @@ class FedFomo(Method):
     server_store: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("FedFomo's models", self.models, 1, integer=True)
         if self.norm not in ("l1", "l2"):
             raise unknown("norm of FedFomo's distance", self.norm, ("l1", "l2"))

@@ -54,6 +54,7 @@ class FedGen(Method):
     diversity: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.form not in ("simplified", "official"):
             raise unknown("form of FedGen", self.form, ("simplified", "official"))
         for option in ("weight", "generator_rate", "generator_decay", "diversity"):
@@ -80,7 +81,15 @@ class FedGen(Method):
         generator = {"generator": self.generator_rate}
         return [
             Phase(draws=draws),
-            Phase("generator", "server", "none", steps=self.server_steps, train=("generator",), rate=generator, draws=draws),
+            Phase(
+                "generator",
+                "server",
+                "none",
+                steps=self.server_steps,
+                train=("generator",),
+                rate=generator,
+                draws=draws,
+            ),
         ]
 
     # ---- the generator -------------------------------------------------------------------------------------------------------
@@ -129,7 +138,9 @@ class FedGen(Method):
 
         def objective(trained: Tree) -> tuple[Tensor, Tree]:
             features = self.generate(trained.generator, batch.noise, labels, torch.ones_like(batch.u), ctx)
-            logits = torch.func.vmap(lambda head: self.classify(head, features, ctx))(uploads.params.head)  # [m, rows, C]
+            logits = torch.func.vmap(lambda head: self.classify(head, features, ctx))(
+                uploads.params.head
+            )  # [m, rows, C]
             if self.form == "simplified":
                 return F.cross_entropy(torch.tensordot(cohort.p, logits, 1), labels), Tree()
             held = cohort.counts.to(logits.dtype) / cohort.counts.sum(0).clamp(min=1)
@@ -140,13 +151,19 @@ class FedGen(Method):
         return self.adam(server, grads.generator, ctx)
 
     def adam(self, server: Tree, grads: Tree, ctx: Context) -> Tree:
-        """One step of Adam on the generator (betas 0.9 and 0.999, epsilon 1e-8; decay adds decay * w to the gradient)."""
-        w, state = server.params.generator, server.adam
-        grads = grads + self.generator_decay * w
-        k = state.k + 1
-        m, v = 0.9 * state.m + 0.1 * grads, 0.999 * state.v + 0.001 * (grads * grads)
-        step = m.map(lambda a, b: a / (1 - 0.9**k) / ((b / (1 - 0.999**k)).sqrt() + 1e-8), v)
-        return Tree(params=Tree(generator=w - step * ctx.rate("generator")), adam=Tree(m=m, v=v, k=k))
+        """One step of Adam on the generator (betas 0.9 and 0.999, epsilon 1e-8; decay adds decay * w to the gradient).
+
+        m <- 0.9 m + 0.1 g, v <- 0.999 v + 0.001 g^2, w <- w - rate m / (1 - 0.9^k) / (sqrt(v / (1 - 0.999^k)) + 1e-8),
+        in few passes over memory: a round takes a thousand of these steps.
+        """
+        w, k = server.params.generator, server.adam.k + 1
+        if self.generator_decay:
+            grads = grads + self.generator_decay * w
+        rate, spread = ctx.rate("generator") / (1 - 0.9**k), (1 - 0.999**k).sqrt()
+        m = server.adam.m.map(lambda m, g: m.lerp(g, 0.1), grads)
+        v = server.adam.v.map(lambda v, g: (0.999 * v).addcmul_(g, g, value=0.001), grads)
+        moved = w.map(lambda w, m, v: torch.addcdiv(w, m * -rate, v.sqrt().div_(spread).add_(1e-8)), m, v)
+        return Tree(params=Tree(generator=moved), adam=Tree(m=m, v=v, k=k))
 
 
 def _sameness(noise: Tensor, features: Tensor) -> Tensor:

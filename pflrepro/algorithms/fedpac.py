@@ -45,6 +45,7 @@ class FedPAC(Method):
     combine_last: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("FedPAC's alignment", self.alignment, 0)
         check_range("FedPAC's head_passes", self.head_passes, 0, integer=True)
         check_range("FedPAC's head_rate", self.head_rate, 0)
@@ -67,7 +68,9 @@ class FedPAC(Method):
     def phases(self, clock: Clock) -> list[Phase]:
         return [
             Phase("statistics", scan=True),
-            Phase("head", train=("head",), passes=self.head_passes, rate={"head": self.head_rate}, stream="clients/head"),
+            Phase(
+                "head", train=("head",), passes=self.head_passes, rate={"head": self.head_rate}, stream="clients/head"
+            ),
             Phase("base", train=("base",)),
             Phase("centroids", scan=True),
         ]

@@ -38,6 +38,7 @@ class FedProto(Method):
     prediction: str = "prototype"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("alignment of FedProto", self.alignment, 0)
         if self.features not in ("training", "after"):
             raise unknown("features of FedProto", self.features, ("training", "after"))

@@ -24,6 +24,7 @@ class FedProx(Method):
     mu: float = 0.001
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("mu of FedProx", self.mu, 0)
 
     def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:

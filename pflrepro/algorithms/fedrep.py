@@ -24,6 +24,7 @@ class FedRep(FedPer):
     head_epochs: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("head epochs of FedRep", self.head_epochs, 0, integer=True)
 
     def phases(self, clock: Clock) -> list[Phase]:

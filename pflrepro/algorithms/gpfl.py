@@ -42,6 +42,7 @@ class GPFL(Method):
     magnitude: str = "batch"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.conditions not in ("own", "received"):
             raise unknown("source of GPFL's conditions", self.conditions, ("own", "received"))
         if self.magnitude not in ("batch", "sample"):

@@ -38,6 +38,7 @@ class PerFedAvg(Method):
     delta: float = 1e-3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.variant not in ("fo", "hf", "exact"):
             raise unknown("variant of Per-FedAvg", self.variant, ("fo", "hf", "exact"))
         check_range("inner rate of Per-FedAvg", self.inner_rate, 0)

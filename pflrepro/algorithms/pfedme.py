@@ -40,6 +40,7 @@ class PFedMe(Method):
     trees: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for option in ("lam", "personal_rate", "beta", "decay"):
             check_range(f"pFedMe's {option}", getattr(self, option), 0)
         check_range("pFedMe's inner_steps", self.inner_steps, 1, integer=True)

@@ -36,6 +36,7 @@ class Scaffold(Method):
     server_rate: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.option not in ("I", "II"):
             raise unknown("option of SCAFFOLD", self.option, ("I", "II"))
         check_range("server rate of SCAFFOLD", self.server_rate, 0)

@@ -81,6 +81,7 @@ class Context:
         phase: the running phase. role: whose gradient is taken (`shared`, `personal`). clock: on the host only, else None.
         buffers: group -> running statistics that `forward` reads; training: whether batch statistics are used.
         differentiate: (function, params) -> (gradients, out); the backend's way to take a gradient.
+            It detaches `params`; for derivatives of derivatives use `torch.func` inside the function.
     """
 
     task: Task

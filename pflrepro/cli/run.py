@@ -23,7 +23,7 @@ With --json, one object; accuracies are fractions in [0, 1]:
   accuracy              mean and population standard deviation over seeds of what the selection rule picks
                         (std is null for one seed), per_seed, selection
   rounds                rounds of training behind the curve
-  seconds_per_round     training and aggregation, without evaluation, of all seeds that trained side by side
+  seconds_per_round     training and aggregation, without evaluation, the shares of all seeds together
   curve                 pooled over clients, mean over seeds: before any training, then after each round,
                         evaluated before the next local training (rounds + 1 values)
   curve_after_training  the same right after local training; null where nothing was trained
@@ -167,7 +167,7 @@ def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
             "selection": rule,
         },
         "rounds": int(runs[0].history["round"][shared - 1]),
-        "seconds_per_round": float(np.mean(np.concatenate(trained))) if any(map(len, trained)) else math.nan,
+        "seconds_per_round": float(sum(seconds.mean() for seconds in trained if len(seconds))) if any(map(len, trained)) else math.nan,
         "run_folders": [str(run.folder) for run in runs],
         "curve": np.mean([curve[:shared] for curve in curves], axis=0),
         "curve_after_training": np.mean([curve[:shared] for curve in after], axis=0),

@@ -151,7 +151,7 @@ class Simulation:
         cohorts = [self.cohort(replica, clock.t) for replica in self.replicas]
         self._train(self.method, clock, cohorts)
         self._synchronise()
-        seconds = time.perf_counter() - started
+        seconds = (time.perf_counter() - started) / len(self.replicas)  # each seed's share
         self.round += 1
         participated = [np.isin(np.arange(self.task.clients), ids) for ids in cohorts]
         if self.round % self.settings.every == 0 or self.round == self.settings.rounds:
@@ -245,7 +245,7 @@ class Simulation:
         chosen = torch.as_tensor(ids, device=self.device)
         info = self.task.info[chosen]
         n = info.n.to(self.dtype)
-        count = torch.tensor(self.task.clients, device=self.device)
+        count = torch.tensor(float(self.task.clients), dtype=self.dtype, device=self.device)
         return Tree(id=chosen, n=n, p=n / n.sum().clamp(min=1), counts=info.counts, N=count)
 
     def _close_round(

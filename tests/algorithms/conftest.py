@@ -43,7 +43,14 @@ def simulate(federation: Federation) -> Callable[..., Simulation]:
         given = {name: changes.pop(name) for name in simulation_arguments if name in changes}
         built = build_method(method, options) if isinstance(method, str) else method
         settings = Settings(rounds, **({"batch_size": 5, "lr": 0.05, "drop_last": False} | changes))
-        base = {"federation": federation, "model": "mlp", "seeds": [0], "backend": "loop", "dtype": "float64", "workers": 1}
+        base = {
+            "federation": federation,
+            "model": "mlp",
+            "seeds": [0],
+            "backend": "loop",
+            "dtype": "float64",
+            "workers": 1,
+        }
         simulation = Simulation(method=built, settings=settings, **(base | given))
         while not simulation.finished:
             simulation.step()

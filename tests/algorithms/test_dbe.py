@@ -128,6 +128,7 @@ def test_it_acts_only_where_an_uploaded_base_learns(simulate) -> None:
         ("fedper+mr", {}),
         ("fedrep+mr", {"head_epochs": 2}),
         ("ditto+mr", {"personal_epochs": 2}),
+        ("fedfomo+mr", {"models": 3}),
         ("local+prbm", {}),
     ],
 )

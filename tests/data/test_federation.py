@@ -27,7 +27,11 @@ def test_sizes_counts_and_info() -> None:
     assert federation.counts().tolist() == [[1, 1, 1, 0], [2, 2, 0, 0]]
     assert federation.counts("test").tolist() == [[0, 0, 1, 0], [1, 0, 1, 0]]
     info = federation.info()
-    assert info.id.tolist() == [0, 1] and info.n.tolist() == [3, 4] and info.counts.tolist() == federation.counts().tolist()
+    assert (
+        info.id.tolist() == [0, 1]
+        and info.n.tolist() == [3, 4]
+        and info.counts.tolist() == federation.counts().tolist()
+    )
     assert build().classes == 3, "without a number, the largest label decides"
 
 
@@ -48,9 +52,13 @@ def test_vectors_and_coloured_images_get_no_channel() -> None:
 
 
 @given(st.integers(2, 40), st.floats(0.05, 0.95), st.integers(0, 5))
-def test_the_validation_part_is_the_share_of_each_client_and_takes_nothing_else(n: int, share: float, seed: int) -> None:
+def test_the_validation_part_is_the_share_of_each_client_and_takes_nothing_else(
+    n: int, share: float, seed: int
+) -> None:
     rows = np.random.default_rng(n).permutation(60)
-    federation = Federation(torch.zeros(60, 1), torch.zeros(60, dtype=torch.int64), [rows[:n], rows[n : n + 3]], [[1], [2]], seed=seed)
+    federation = Federation(
+        torch.zeros(60, 1), torch.zeros(60, dtype=torch.int64), [rows[:n], rows[n : n + 3]], [[1], [2]], seed=seed
+    )
     held = federation.hold_out(share)
     for client in (0, 1):
         train, valid = held.rows["train"][client], held.rows["valid"][client]
@@ -65,7 +73,12 @@ def test_the_validation_part_is_the_share_of_each_client_and_takes_nothing_else(
 def test_the_validation_part_depends_on_the_partitions_seed_and_not_on_other_clients() -> None:
     def held(seed: int, others: int) -> list[int]:
         parts = [np.arange(20), *[np.arange(20, 30)] * others]
-        return Federation(torch.zeros(30, 1), torch.zeros(30), parts, [[0]] * len(parts), seed=seed).hold_out(0.5).rows["valid"][0].tolist()
+        return (
+            Federation(torch.zeros(30, 1), torch.zeros(30), parts, [[0]] * len(parts), seed=seed)
+            .hold_out(0.5)
+            .rows["valid"][0]
+            .tolist()
+        )
 
     assert held(1, 0) == held(1, 3) != held(2, 0)
 

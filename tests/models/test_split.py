@@ -54,7 +54,11 @@ def test_only_floating_point_buffers_are_kept(base: nn.Module) -> None:
 def test_parameters_are_copies(base: nn.Module) -> None:
     parameters = parameters_of(base)
     next(parameters.leaves()).add_(1)
-    assert all(not torch.equal(a, parameters[n]) for n, a in base.named_parameters() if parameters[n] is next(parameters.leaves()))
+    assert all(
+        not torch.equal(a, parameters[n])
+        for n, a in base.named_parameters()
+        if parameters[n] is next(parameters.leaves())
+    )
     assert not any(leaf.requires_grad for leaf in parameters.leaves())
 
 

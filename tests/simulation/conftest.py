@@ -36,7 +36,14 @@ def start(federation: Federation) -> Callable[..., Simulation]:
         names = ("federation", "model", "seeds", "backend", "dtype", "chunk", "workers", "memory")
         given = {name: changes.pop(name) for name in names if name in changes}
         settings = Settings(rounds, **({"batch_size": 5, "lr": 0.05, "drop_last": False} | changes))
-        base = {"federation": federation, "model": "mlp", "seeds": [0], "backend": "loop", "dtype": "float64", "workers": 1}
+        base = {
+            "federation": federation,
+            "model": "mlp",
+            "seeds": [0],
+            "backend": "loop",
+            "dtype": "float64",
+            "workers": 1,
+        }
         return Simulation(method=method, settings=settings, **(base | given))
 
     return build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,7 +29,9 @@ class Counts(Method):
         return [Phase(draws={"u": Draw("uniform", (2,))}), Phase("scan", scan=True, batch=4)]
 
     def init_client(self, setup, info):
-        return Tree(batches=setup.zeros(), samples=setup.zeros(), labels=setup.zeros(setup.classes), draws=setup.zeros(2))
+        return Tree(
+            batches=setup.zeros(), samples=setup.zeros(), labels=setup.zeros(setup.classes), draws=setup.zeros(2)
+        )
 
     def begin(self, common, own, client, ctx):
         return super().begin(common, own, Tree(), ctx) | client
@@ -72,7 +75,9 @@ def test_draws_are_the_same_in_every_backend(simulate) -> None:
 @pytest.mark.parametrize("backend", ["batched", "graph"])
 def test_padding_counts_for_nothing_even_where_it_is_huge(simulate, federation, differ, backend: str) -> None:
     """Tables are padded with row 0 of the data: when client 0 is away, what stands there must not matter."""
-    huge = Federation(federation.x.clone(), federation.y, federation.rows["train"][1:], federation.rows["test"][1:], classes=6)
+    huge = Federation(
+        federation.x.clone(), federation.y, federation.rows["train"][1:], federation.rows["test"][1:], classes=6
+    )
     plain = simulate(FedAvg(), backend=backend, federation=huge).replicas[0]
     huge.x[0] = 1e30
     spoiled = simulate(FedAvg(), backend=backend, federation=huge).replicas[0]
@@ -85,7 +90,7 @@ def test_padding_counts_for_nothing_even_where_it_is_huge(simulate, federation, 
 def test_buckets_reach_from_one_row_to_all_in_steps_of_a_quarter(rows: int) -> None:
     sizes = buckets(rows)
     assert sizes[0] == 1 and sizes[-1] == rows and sizes == sorted(set(sizes))
-    assert all(small >= large * 3 // 4 or large - small == 1 for small, large in zip(sizes, sizes[1:], strict=False))
+    assert all(small >= large * 3 // 4 or large - small == 1 for small, large in pairwise(sizes))
 
 
 def test_static_buffers_are_made_once_for_all_rounds(start) -> None:

@@ -24,7 +24,9 @@ def through_a_file(state: dict[str, np.ndarray], path: Path) -> dict[str, np.nda
 def test_resumed_is_uninterrupted_bit_for_bit(start, tmp_path: Path, backend: str, stop: int) -> None:
     def build():
         changes = {"participation": 0.6, "receivers": "selected", "statistics": "averaged", "seeds": [0, 4]}
-        return start(build_method("fedavg+dbe"), rounds=4, backend=backend, model="cnn-digits-bn", drop_last=True, **changes)
+        return start(
+            build_method("fedavg+dbe"), rounds=4, backend=backend, model="cnn-digits-bn", drop_last=True, **changes
+        )
 
     whole, first, second = build(), build(), build()
     while not whole.finished:
@@ -37,7 +39,9 @@ def test_resumed_is_uninterrupted_bit_for_bit(start, tmp_path: Path, backend: st
         second.step()
     expected, found = whole.state(), second.state()
     assert expected.keys() == found.keys()
-    assert [name for name in expected if "seconds" not in name and not np.array_equal(expected[name], found[name])] == []
+    assert [
+        name for name in expected if "seconds" not in name and not np.array_equal(expected[name], found[name])
+    ] == []
     for k in (0, 1):
         histories = whole.history(k), second.history(k)
         assert all(np.array_equal(histories[0][n], histories[1][n]) for n in histories[0] if "seconds" not in n)
@@ -84,7 +88,9 @@ def test_seeds_can_be_taken_up_one_by_one(start) -> None:
     alone.restore_seed(0, saved[1])
     alone.step(), alone.step()
     expected, found = both.state_of(1), alone.state_of(0)
-    assert [name for name in expected if "seconds" not in name and not np.array_equal(expected[name], found[name])] == []
+    assert [
+        name for name in expected if "seconds" not in name and not np.array_equal(expected[name], found[name])
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ GOLDEN = {
 def checksum(simulation: Simulation) -> float:
     """sum_k cos(k) w_k over all entries of the server's and the clients' parameters, in the order of their paths."""
     trees = simulation.replicas[0].trees
-    leaves = [leaf.double().reshape(-1) for name in ("server", "clients") for _, leaf in sorted(trees[name].flat().items())]
+    leaves = [
+        leaf.double().reshape(-1) for name in ("server", "clients") for _, leaf in sorted(trees[name].flat().items())
+    ]
     values = torch.cat(leaves)
     return float((values * torch.cos(torch.arange(len(values), dtype=torch.float64))).sum())
 
@@ -44,12 +46,16 @@ def digits() -> Federation:
 @pytest.mark.parametrize("name", ["fedavg", "fedavg+dbe", "gpfl"])
 def test_numbers_change_only_with_a_revision(name: str, digits: Federation) -> None:
     settings = Settings(4, participation=0.7, local_epochs=2, batch_size=10, lr=0.1, drop_last=False)
-    simulation = Simulation(build_method(name), digits, "mlp", settings, [0], backend="loop", workers=1, dtype="float64")
+    simulation = Simulation(
+        build_method(name), digits, "mlp", settings, [0], backend="loop", workers=1, dtype="float64"
+    )
     while not simulation.finished:
         simulation.step()
     found = (simulation.history(0)["correct"][-1].tolist(), checksum(simulation))
     key = (name, ENGINE_REVISION, revision(name))
     assert key in GOLDEN, f"a revision was raised: record the new numbers, {key}: {found}"
     correct, total = GOLDEN[key]
-    advice = "the numbers of a run changed: raise ENGINE_REVISION or the method's `revision`, then record the new ones here"
+    advice = (
+        "the numbers of a run changed: raise ENGINE_REVISION or the method's `revision`, then record the new ones here"
+    )
     assert found[0] == correct and found[1] == pytest.approx(total, rel=0, abs=1e-6), f"{advice}; {key}: {found}"

@@ -63,7 +63,7 @@ def test_an_error_names_method_round_seed_client_phase_step_and_shapes(simulate,
 
 
 def test_a_users_mistake_is_passed_on_as_it_is(simulate) -> None:
-    with pytest.raises(UserError, match="^a rate must be positive$"):
+    with pytest.raises(UserError, match=r"^a rate must be positive$"):
         simulate(Breaks("user"))
 
 

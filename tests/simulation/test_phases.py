@@ -28,13 +28,17 @@ class Gathers(Method):
         return super().begin(common, own, client, ctx) | Tree(first=0 * ctx.scalars.rate)
 
     def step(self, local, batch, ctx):
-        return super().step(local, batch, ctx) | Tree(first=local.first + (batch.x.flatten(1).sum(1) * batch.mask).sum())
+        return super().step(local, batch, ctx) | Tree(
+            first=local.first + (batch.x.flatten(1).sum(1) * batch.mask).sum()
+        )
 
     def finish(self, local, client, ctx):
         return Tree(), Tree(first=local.first, t=ctx.scalars.t, one=torch.ones_like(local.first))
 
     def aggregate(self, server, uploads, cohort, ctx):
-        return Tree(total=server.total + uploads.first.sum(), ts=server.ts + uploads.t.mean(), n=server.n + uploads.one.sum())
+        return Tree(
+            total=server.total + uploads.first.sum(), ts=server.ts + uploads.t.mean(), n=server.n + uploads.one.sum()
+        )
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,9 @@ class HasPrologue(Method):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_prologue_runs_once_before_round_0_with_everyone_and_keeps_the_model(start, federation, differ, backend: str) -> None:
+def test_a_prologue_runs_once_before_round_0_with_everyone_and_keeps_the_model(
+    start, federation, differ, backend: str
+) -> None:
     simulation = start(HasPrologue(), backend=backend, participation=0.4)
     plain = start(FedAvg(), backend=backend, participation=0.4)
     simulation.step(), plain.step()
@@ -61,7 +67,9 @@ def test_a_prologue_runs_once_before_round_0_with_everyone_and_keeps_the_model(s
     assert (server.n.item(), server.ts.item()) == (5, -1), "five clients, round -1"
     everything = federation.batch(torch.as_tensor(np.concatenate(federation.rows["train"])), torch.float64)[0].sum()
     assert server.total.item() == pytest.approx(everything.item(), rel=1e-10)
-    assert differ(server.params, plain.replicas[0].server.params) == 0.0, "its draws are keyed apart, its training is discarded"
+    assert differ(server.params, plain.replicas[0].server.params) == 0.0, (
+        "its draws are keyed apart, its training is discarded"
+    )
     simulation.step()
     assert simulation.replicas[0].server.n.item() == 5
 
@@ -83,7 +91,10 @@ def test_a_prologue_is_not_in_the_history(simulate) -> None:
 @dataclass(frozen=True)
 class ServerLearns(Method):
     def phases(self, clock):
-        return [Phase(), Phase("polish", where="server", data="none", steps=3 + clock.t, draws={"z": Draw("normal", (2,))})]
+        return [
+            Phase(),
+            Phase("polish", where="server", data="none", steps=3 + clock.t, draws={"z": Draw("normal", (2,))}),
+        ]
 
     def init_server(self, setup):
         return super().init_server(setup) | Tree(steps=setup.zeros(), noise=setup.zeros(2), uploads=setup.zeros())
@@ -111,7 +122,9 @@ class FineTunes(Method):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_adaptation_trains_a_copy_before_the_test_and_writes_nothing_back(simulate, federation, differ, backend: str) -> None:
+def test_adaptation_trains_a_copy_before_the_test_and_writes_nothing_back(
+    simulate, federation, differ, backend: str
+) -> None:
     simulation, plain = (simulate(method, rounds=1, backend=backend) for method in (FineTunes(), FedAvg()))
     assert differ(simulation.replicas[0].server, plain.replicas[0].server) == 0.0
     scores, settings = simulation.history(0)["loss"][1], simulation.settings
@@ -137,7 +150,10 @@ class TwoPhases(Method):
     """The head first, at a rate of its own, then the base with weight decay."""
 
     def phases(self, clock):
-        return [Phase("head", train=("head",), rate={"head": 0.2}), Phase("base", train=("base",), decay={"base": 0.1}, passes=2)]
+        return [
+            Phase("head", train=("head",), rate={"head": 0.2}),
+            Phase("base", train=("base",), decay={"base": 0.1}, passes=2),
+        ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -148,7 +164,9 @@ def test_phases_train_their_groups_in_turn_with_their_rates_and_decays(simulate,
     leaves = {group: {n: v.clone().requires_grad_() for n, v in params[group].items()} for group in ("base", "head")}
     for group, passes, extra in (("head", 1, {"lr": 0.2}), ("base", 2, {"lr": 0.05, "weight_decay": 0.1})):
         optimiser = torch.optim.SGD(leaves[group].values(), momentum=0.5, **extra)
-        for rows in batches(single, Phase(passes=passes), Settings(1, batch_size=16, drop_last=False), 0, 0, 0, "clients/train"):
+        for rows in batches(
+            single, Phase(passes=passes), Settings(1, batch_size=16, drop_last=False), 0, 0, 0, "clients/train"
+        ):
             x, y = single.batch(torch.as_tensor(rows), torch.float64)
             z = network.base(Tree(leaves["base"]), Tree(), x, False)[0]
             optimiser.zero_grad()
@@ -175,11 +193,20 @@ class EveryKind(Method):
 
     def layout(self, setup):
         parts = super().layout(setup)
-        extra = {kind: Part(kind, Tree(v=setup.zeros(setup.features))) for kind in ("shared", "personal", "received", "server")}
-        return parts | {"head": replace(parts["head"], kind="frozen")} | {f"{kind}_part": part for kind, part in extra.items()}
+        extra = {
+            kind: Part(kind, Tree(v=setup.zeros(setup.features)))
+            for kind in ("shared", "personal", "received", "server")
+        }
+        return (
+            parts
+            | {"head": replace(parts["head"], kind="frozen")}
+            | {f"{kind}_part": part for kind, part in extra.items()}
+        )
 
     def model(self, common, own, client, ctx):
-        return super().model(common, own, client, ctx) | Tree(received_part=Tree(v=common.params.head.bias.sum().expand(32)))
+        return super().model(common, own, client, ctx) | Tree(
+            received_part=Tree(v=common.params.head.bias.sum().expand(32))
+        )
 
     def embed(self, params, z, ctx):
         return z + params.received_part.v + 0.01 * params.personal_part.v

@@ -56,7 +56,9 @@ def test_scores_after_training_stay_those_of_the_last_training(simulate) -> None
 
 def test_seconds_are_measured(simulate) -> None:
     history = simulate(FedAvg()).history(0)
-    assert history["seconds"][0] == 0 and (history["seconds"][1:] > 0).all() and (history["seconds_evaluation"] > 0).all()
+    assert (
+        history["seconds"][0] == 0 and (history["seconds"][1:] > 0).all() and (history["seconds_evaluation"] > 0).all()
+    )
 
 
 def test_with_selected_receivers_an_absent_client_is_tested_with_what_it_trained_last(simulate) -> None:

@@ -27,7 +27,9 @@ def by_hand(federation):
     def train(simulation, client: int, t: int, params: Tree, buffers: Tree) -> nn.Module:
         network = build_model(MODEL, federation.shape, federation.classes, 0)
         module = nn.Sequential(network.base, network.head).double().train()
-        state = {f"0.{n}": v for n, v in (params.base | buffers).items()} | {f"1.{n}": v for n, v in params.head.items()}
+        state = {f"0.{n}": v for n, v in (params.base | buffers).items()} | {
+            f"1.{n}": v for n, v in params.head.items()
+        }
         module.load_state_dict(state, strict=False)
         optimiser = torch.optim.SGD(module.parameters(), lr=simulation.settings.lr)
         for rows in batches(federation, Phase(), simulation.settings, 0, t, client, "clients/train"):
@@ -78,7 +80,9 @@ def test_tests_use_the_kept_statistics_and_change_none(start, federation, backen
     for client in range(5):
         buffers = replica.averaged.base if statistics == "averaged" else replica.kept.shared.base[client]
         params = replica.server.params
-        state = {f"0.{n}": v for n, v in (params.base | buffers).items()} | {f"1.{n}": v for n, v in params.head.items()}
+        state = {f"0.{n}": v for n, v in (params.base | buffers).items()} | {
+            f"1.{n}": v for n, v in params.head.items()
+        }
         module.load_state_dict(state, strict=False)
         x, y = federation.batch(torch.as_tensor(federation.rows["test"][client]), torch.float64)
         loss = F.cross_entropy(module(x), y, reduction="sum").item()

@@ -25,7 +25,9 @@ def module_of(federation: Federation, model: str = "mlp", seed: int = 0) -> nn.M
     return nn.Sequential(network.base, network.head).double()
 
 
-def train(module: nn.Module, federation: Federation, chosen: Iterable[np.ndarray], optimiser: torch.optim.Optimizer) -> None:
+def train(
+    module: nn.Module, federation: Federation, chosen: Iterable[np.ndarray], optimiser: torch.optim.Optimizer
+) -> None:
     for rows in chosen:
         x, y = federation.batch(torch.as_tensor(rows), torch.float64)
         optimiser.zero_grad()

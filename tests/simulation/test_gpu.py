@@ -1,0 +1,30 @@
+"""On a CUDA device: captured graphs and batched launches give the numbers of the loop on the processor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pflrepro.algorithms.registry import build_method
+from pflrepro.data.federation import Federation
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backend", ["graph", "batched", "loop"])
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("fedavg", "mlp"), ("gpfl", "mlp"), ("fedpac", "mlp"), ("apple", "mlp"), ("fedavg+dbe", "cnn-digits-bn")],
+)
+def test_a_gpu_gives_the_processors_numbers(simulate, federation, name: str, model: str, backend: str) -> None:
+    rows = federation.rows["train"], federation.rows["test"]
+    moved = Federation(federation.x, federation.y, *rows, classes=federation.classes, device="cuda")
+    changes = {"rounds": 3, "participation": 0.6, "seeds": [0, 1], "model": model, "drop_last": model != "mlp"}
+    expected = simulate(build_method(name), **changes)
+    found = simulate(build_method(name), federation=moved, backend=backend, **changes)
+    assert found.replicas[0].server.has_leaves() and all(leaf.is_cuda for leaf in found.replicas[0].server.leaves())
+    for k in (0, 1):
+        mine, other = found.state_of(k), expected.state_of(k)
+        for path in (path for path in other if path.startswith(("server/", "clients/", "kept/"))):
+            np.testing.assert_allclose(mine[path], other[path], rtol=1e-7, atol=1e-8, err_msg=path)
+    assert torch.cuda.is_available()

@@ -69,9 +69,12 @@ PLUGINS: dict[str, Entry] = _methods(
 
 ALIASES = {"dbe": "fedavg+dbe"}
 
-_REFUSED = {
-    ("mr", host): "its local steps are not plain SGD on one loss [DBE section 5.2.3]"
-    for host in ("per-fedavg", "pfedme", "apple")
+_NOT_PLAIN = "its local steps are not plain SGD on one loss [DBE section 5.2.3]"
+_NO_MODEL = "its server holds no model to take the feature means with, and no paper defines it"
+_REFUSED = {("mr", host): _NOT_PLAIN for host in ("per-fedavg", "pfedme", "apple")} | {
+    ("mr", "fedpac"): _NO_MODEL,
+    ("dbe", "fedpac"): _NO_MODEL,
+    ("dbe", "apple"): _NO_MODEL,
 }
 
 
@@ -182,6 +185,10 @@ def _load(path: str) -> type[Method]:
         raise UserError(
             f"no module {module_name!r} for algorithm {path!r}; give module:Class, importable from here"
         ) from None
+    except Exception as error:
+        if module_name.startswith("pflrepro."):
+            raise
+        raise UserError(f"module {module_name!r} fails when imported: {type(error).__name__}: {error}") from None
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Method)):
         classes = [

@@ -167,7 +167,9 @@ def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
             "selection": rule,
         },
         "rounds": int(runs[0].history["round"][shared - 1]),
-        "seconds_per_round": float(sum(seconds.mean() for seconds in trained if len(seconds))) if any(map(len, trained)) else math.nan,
+        "seconds_per_round": float(sum(seconds.mean() for seconds in trained if len(seconds)))
+        if any(map(len, trained))
+        else math.nan,
         "run_folders": [str(run.folder) for run in runs],
         "curve": np.mean([curve[:shared] for curve in curves], axis=0),
         "curve_after_training": np.mean([curve[:shared] for curve in after], axis=0),

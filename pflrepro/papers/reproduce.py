@@ -158,7 +158,7 @@ def _kernel() -> Iterator[None]:
                         "ipykernel_launcher",
                         "-f",
                         "{connection_file}",
-                        "--log-level=ERROR",
+                        "--log-level=CRITICAL",
                     ],
                     "display_name": "this environment",
                     "language": "python",

@@ -74,7 +74,7 @@ class Loop:
         order = [int(i) for i in np.argsort(-load, kind="stable")]
         results: dict[int, Tree] = {}
         with _single_threaded(program.federation.device), torch.no_grad():
-            while order and (program.federation.device.type != "cpu" or not self._pays(work, load[order])):
+            while order and (program.federation.device.type != "cpu" or not self._pays(program, work, load[order])):
                 i = order.pop()  # the shortest: it also tells what a batch costs
                 started = time.perf_counter()
                 results[i] = work(program, launch, i)
@@ -84,9 +84,11 @@ class Loop:
             results |= self.workers.map(work, program, launch, order)
         return stack([results[i] for i in range(len(launch))])
 
-    def _pays(self, work: Work, load: np.ndarray) -> bool:
+    def _pays(self, program: Program, work: Work, load: np.ndarray) -> bool:
         """Whether handing these rows to worker processes takes less time than working through them here."""
         if self.workers.count == 1 or len(load) < 2 or work.__name__ not in self._seconds:
+            return False
+        if program.method.server_store:  # every row would carry the models of all clients
             return False
         here = self._seconds[work.__name__] * float(load.sum())
         there = here / min(self.workers.count, len(load)) + ROW_OVERHEAD * len(load)

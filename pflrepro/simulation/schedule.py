@@ -90,7 +90,7 @@ def table(
             mask[i, k, : len(rows)] = True
     draws = {}
     for slot, draw in phase.draws.items():
-        values = np.zeros((len(keys), longest, *draw.shape))
+        values = np.zeros((len(keys), longest, *draw.shape), dtype=np.float32)  # half the memory; enough for noise
         for i, (seed, client) in enumerate(keys):
             source = generator(seed, f"{stream}/draws/{slot}", t, client)
             values[i, : steps[i]] = _sample(source, draw, (int(steps[i]), *draw.shape))

@@ -202,13 +202,14 @@ class Simulation:
         working = [phase for phase in phases if phase.where == "clients"]
         tables = [table(self.federation, phase, self.settings, clock.t, keys, prefix) for phase in working]
         stacked = concatenate(rows)
-        steps = {
-            phase.name: torch.as_tensor(tab.steps, device=self.device)
-            for phase, tab in zip(working, tables, strict=True)
-        }
-        stacked["steps"] = Tree(steps)
         held = self.settings.receivers == "selected" and not prefix
         adapt = [phase for phase in phases if phase.where == "adapt"] if held else []
+        adapt_tables = [table(self.federation, phase, self.settings, clock.t + 1, keys) for phase in adapt]
+        steps = {
+            phase.name: torch.as_tensor(tab.steps, device=self.device)
+            for phase, tab in zip([*working, *adapt], [*tables, *adapt_tables], strict=True)
+        }
+        stacked["steps"] = Tree(steps)
         test = self._test.part(np.array([client for _, client in keys], dtype=np.int64))
         return Launch(
             received=received,
@@ -218,7 +219,7 @@ class Simulation:
             phases=working,
             tables=tables,
             adapt=adapt,
-            adapt_tables=[table(self.federation, phase, self.settings, clock.t + 1, keys) for phase in adapt],
+            adapt_tables=adapt_tables,
             test=test,
             scalars={phase.name: program.scalars(phase, clock) for phase in [*working, *adapt]}
             | {"": program.scalars(None, clock)},

@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 120  # after which an idle worker process ends by itself
 
+# One thread; and a C heap that keeps what it frees: else each step's gradients are mapped and unmapped anew (400 page faults a
+# step for cnn4, a sixth of the time, measured).
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+}
+
 Work = Callable[["Program", "Launch", int], "Tree"]
 
 
@@ -45,7 +54,7 @@ class Workers:
         from loky import get_reusable_executor
         from loky.process_executor import BrokenProcessPool
 
-        executor = get_reusable_executor(max_workers=self.count, timeout=IDLE_SECONDS)
+        executor = get_reusable_executor(max_workers=self.count, timeout=IDLE_SECONDS, env=ENVIRONMENT)
         light = replace(program, federation=_without_samples(program.federation))
         blob = cloudpickle.dumps((work, light))
         key = hashlib.sha256(blob).hexdigest()

@@ -91,8 +91,9 @@ def test_validation_data_is_a_fifth_and_not_trained_on(simulate) -> None:
         assert not set(train.tolist()) & set(valid.tolist())
 
 
-def test_more_models_than_clients_are_all_of_them(simulate) -> None:
-    some, all_of_them = (simulate("fedfomo", options={"models": count}).replicas[0] for count in (5, 50))
+@pytest.mark.parametrize("name", ["fedfomo", "fedfomo+mr"])
+def test_more_models_than_clients_are_all_of_them(simulate, name: str) -> None:
+    some, all_of_them = (simulate(name, options={"models": count}).replicas[0] for count in (5, 50))
     assert_close(some.clients, all_of_them.clients, 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -91,6 +92,8 @@ def test_threads_do_not_mix_their_parameters(base: nn.Module, x: torch.Tensor) -
     assert all(torch.equal(a, b) for a, b in zip(found, expected * 3, strict=True))
 
 
-def test_copies_of_a_structure_share_the_function(base: nn.Module) -> None:
-    function = FunctionalModule(base)
-    assert copy.deepcopy({"base": function})["base"] is function
+def test_a_function_can_be_copied_and_sent_to_another_process(base: nn.Module, x: torch.Tensor) -> None:
+    function, parameters, buffers = FunctionalModule(base), parameters_of(base), buffers_of(base)
+    expected, _ = function(parameters, buffers, x, True)
+    for other in (copy.deepcopy(function), pickle.loads(pickle.dumps(function))):
+        assert other.has_buffers and torch.equal(other(parameters, buffers, x, True)[0], expected)

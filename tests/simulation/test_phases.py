@@ -144,6 +144,21 @@ def test_adaptation_trains_a_copy_before_the_test_and_writes_nothing_back(
         assert scores[client] == pytest.approx(loss, rel=1e-10, abs=1e-10)
 
 
+@dataclass(frozen=True)
+class ScalesBySteps(FineTunes):
+    def correct(self, grads, local, ctx):
+        return grads / ctx.steps[ctx.phase.name].clamp(min=1)
+
+
+@pytest.mark.parametrize("receivers", ["all", "selected"])
+def test_an_adaptation_knows_its_number_of_steps(simulate, receivers: str) -> None:
+    runs = [
+        simulate(ScalesBySteps(), backend=backend, receivers=receivers, participation=0.6).history(0)["loss"]
+        for backend in BACKENDS
+    ]
+    assert np.allclose(runs[0], runs[1], rtol=1e-10) and np.allclose(runs[0], runs[2], rtol=1e-10)
+
+
 # ---- which groups train, at which rate -----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TwoPhases(Method):

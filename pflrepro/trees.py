@@ -44,10 +44,14 @@ class Tree(dict):
 
     def map(self, function: Callable[..., Any], *others: Any) -> Tree:
         """Apply `function` to every leaf and the matching leaves of `others` (trees with equal keys, or plain values)."""
+        result = Tree()
+        if not others:  # the way of most calls, and a training step makes many
+            for name, value in self.items():
+                result[name] = value.map(function) if isinstance(value, Tree) else function(value)
+            return result
         for other in others:
             if isinstance(other, Tree) and other.keys() != self.keys():
                 raise KeyError(f"trees differ: {sorted(self)} and {sorted(other)}")
-        result = Tree()
         for name, value in self.items():
             matching = [dict.__getitem__(o, name) if isinstance(o, Tree) else o for o in others]
             result[name] = value.map(function, *matching) if isinstance(value, Tree) else function(value, *matching)
@@ -91,6 +95,14 @@ class Tree(dict):
                 yield from value.leaves()
             else:
                 yield value
+
+    def refill(self, leaves: Iterator[Tensor]) -> Tree:
+        """A tree of the same keys with the next tensors of `leaves`, in the order of `leaves()`."""
+        filled = {}
+        for name in sorted(self):
+            value = dict.__getitem__(self, name)
+            filled[name] = value.refill(leaves) if isinstance(value, Tree) else next(leaves)
+        return Tree(filled)
 
     def has_leaves(self) -> bool:
         """Whether there is any tensor in the tree."""
@@ -142,6 +154,10 @@ pytree.register_pytree_node(
     lambda values, names: Tree(zip(names, values, strict=True)),
     serialized_type_name="pflrepro.trees.Tree",
 )
+
+
+class WholeBatch(Tree):
+    """A batch without padding: every row is a true one, so that a mean needs no mask. Merged with anything it is a plain tree."""
 
 
 def select(condition: Tensor, chosen: Tree, otherwise: Tree) -> Tree:

@@ -10,7 +10,7 @@ one-hot as `y[:, None] == arange(C)`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -19,11 +19,13 @@ from torch import Tensor
 
 from pflrepro.algorithms.phases import Clock, Part, Phase, Prologue
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.trees import Tree
+from pflrepro.trees import Tree, WholeBatch
 
 
 def mean(values: Tensor, batch: Tree) -> Tensor:
     """The mean of `values` [B, ...] over the true rows of the batch: sum_b mask_b v_b / max(sum_b mask_b, 1)."""
+    if isinstance(batch, WholeBatch):
+        return values.mean(0)
     mask = batch.mask.view(-1, *[1] * (values.ndim - 1))
     return (values * mask).sum(0) / batch.mask.sum().clamp(min=1)
 
@@ -116,7 +118,7 @@ class Method:
         `role` tells plug-ins whose parameters these are, and names the running statistics that are read and updated.
         """
         statistics = local.get("buffers", Tree()).get(role, Tree())
-        ctx = replace(ctx, role=role, buffers=statistics, training=True)
+        ctx = ctx.at(role=role, buffers=statistics, training=True)
 
         def objective(trained: Tree) -> tuple[Tensor, Tree]:
             value, out = self.loss(params | trained, local, batch, ctx)

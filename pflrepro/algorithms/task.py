@@ -100,6 +100,12 @@ class Context:
     differentiate: Differentiate | None = None
     momentum: Any = None
 
+    def at(self, **changes: Any) -> Context:
+        """The same context with some entries changed (`dataclasses.replace`, ten times faster: it is called every step)."""
+        other = object.__new__(Context)
+        other.__dict__.update(self.__dict__, **changes)
+        return other
+
     def pick(self, params: Tree, *kinds: str) -> Tree:
         """The groups of `params` that are of one of `kinds`."""
         return Tree({group: value for group, value in params.items() if self.kinds[group] in kinds})

@@ -26,7 +26,7 @@ class Federation:
         classes: C, the number of labels. unit: (scale, offset), a sample is trained on as scale * x + offset.
         name: the data set's name, for pictures and messages.
 
-    Raises `UserError` if a row number lies outside the data, or a client has no row at all.
+    A client may have no row in a split. Raises `UserError` if a row number lies outside the data.
     """
 
     def __init__(
@@ -70,6 +70,12 @@ class Federation:
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample as stored."""
         return tuple(self.x.shape[1:])
+
+    def to(self, device: str | torch.device) -> Federation:
+        """The same federation with its samples on another device."""
+        other = object.__new__(Federation)
+        other.__dict__.update(self.__dict__, device=torch.device(device), x=self.x.to(device), y=self.y.to(device))
+        return other
 
     def hold_out(self, share: float) -> Federation:
         """The same federation with `share` of each client's training rows as validation data.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import re
 import sys
@@ -111,6 +112,9 @@ def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
 def _execute(artefact: Artefact, source: Path, target: Path, values: dict[str, Any]) -> None:
     import papermill
     from nbclient.exceptions import DeadKernelError
+
+    # Names and types were checked before (papermill does not know `str | None` and warns of a name it cannot place).
+    logging.getLogger("papermill").setLevel(logging.ERROR)
 
     with _kernel():
         try:

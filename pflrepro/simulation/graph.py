@@ -37,7 +37,16 @@ class Graph(Batched):
         if table.longest == 0:
             return local, sums
         inputs = _inputs(program, mapped, phase, table, local, sums, scalars)
-        key = (program.method, phase.name, phase.where, phase.scan, phase.train, mapped.shared, _structure(inputs))
+        key = (
+            program.method,
+            phase.name,
+            phase.where,
+            phase.data,
+            phase.scan,
+            phase.train,
+            mapped.shared,
+            _structure(inputs),
+        )
         if key not in self._instances:
             self._instances[key] = _StaticPhase(program, phase, inputs, mapped.shared)
         instance = self._instances[key]

@@ -20,29 +20,16 @@ from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.schedule import Table
 from pflrepro.simulation.workers import Work, Workers
-from pflrepro.trees import Tree, stack
+from pflrepro.trees import Tree, WholeBatch, stack
 
 
 def differentiate(function: Callable[[Tree], tuple[Tensor, Tree]], params: Tree) -> tuple[Tree, Tree]:
     """(gradients of `function` at `params`, its second output without history); parameters it does not use get zeros."""
     inputs = params.map(lambda leaf: leaf.detach().requires_grad_())
-    paths = inputs.flat()
     with torch.enable_grad():
         value, out = function(inputs)
-    grads = iter(torch.autograd.grad(value, list(paths.values()), allow_unused=True, materialize_grads=True))
-    by_path = dict(zip(paths, grads, strict=True))
-    return _unflatten(inputs, by_path), out.map(lambda leaf: leaf.detach())
-
-
-def _unflatten(like: Tree, by_path: dict[str, Tensor], prefix: str = "") -> Tree:
-    return Tree(
-        {
-            name: _unflatten(value, by_path, f"{prefix}{name}/")
-            if isinstance(value, Tree)
-            else by_path[f"{prefix}{name}"]
-            for name, value in like.items()
-        }
-    )
+    grads = torch.autograd.grad(value, list(inputs.leaves()), allow_unused=True, materialize_grads=True)
+    return inputs.refill(iter(grads)), out.map(lambda leaf: leaf.detach())
 
 
 class Loop:
@@ -95,6 +82,7 @@ class Loop:
         return there < here
 
 
+GATHERED_ROWS = 640  # samples gathered at once: 64 batches of 10; small enough for any data set
 ROW_OVERHEAD = 0.02  # seconds to hand one row to a worker and to take its result back (measured for cnn4: 0.01 to 0.02)
 
 
@@ -113,10 +101,12 @@ def _single_threaded(device: torch.device) -> Iterator[None]:
 def _participate_one(program: Program, launch: Launch, i: int) -> Tree:
     received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
     scalars = launch.scalars[""]
-    local = _fast_layout(program.begin(received, row, scalars))
+    with _located(program, launch, i, lambda: "at the start of the round"):
+        local = program.begin(received, row, scalars)
     for phase, table in zip(launch.phases, launch.tables, strict=True):
         local = _run_phase(program, launch, phase, table, i, local, received, row)
-    result = program.finish(local, received, row, scalars)
+    with _located(program, launch, i, lambda: "at the end of the round", lambda: local):
+        result = program.finish(local, received, row, scalars)
     if launch.score_after or launch.score_held:
         params = program.trained(local, received, row, scalars)
         statistics = local.get("buffers", Tree())
@@ -136,7 +126,7 @@ def _evaluate_one(program: Program, launch: Launch, i: int) -> Tree:
     if not launch.adapt:
         params, statistics = program.tested(received, row, scalars), program.statistics(received, row)
     else:
-        local = _fast_layout(program.begin_adapting(received, row, scalars))
+        local = program.begin_adapting(received, row, scalars)
         for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
             local = _run_phase(program, launch, phase, table, i, local, received, row)
         params, statistics = local.params, local.get("buffers", Tree())
@@ -148,50 +138,68 @@ def _run_phase(
 ) -> Tree:
     scalars = launch.scalars[phase.name]
     ctx = program.context(phase, scalars, received, row)
-    local = program.enter(local, phase, scalars)
+    local = _fast_layout(program.enter(local, phase, scalars))
     sums = Tree()
     k = -1
-    try:
+    with _located(program, launch, i, lambda: f"phase {phase.name!r}, step {k}", lambda: local):
         if phase.scan:
             empty = program.batch(phase, torch.zeros(1, dtype=torch.int64), torch.zeros(1), Tree())
             sums = program.observe(local, empty, ctx).map(torch.zeros_like)
-        for k in range(int(table.steps[i])):
-            batch = _unpadded(program, phase, table, i, k)
+        for k, batch in enumerate(_unpadded(program, phase, table, i)):  # noqa: B007 (k is told when a step fails)
             if phase.scan:
                 sums = sums + program.observe(local, batch, ctx)
             else:
                 local = program.step(local, batch, ctx)
         return program.leave(local, sums, phase, received, row, scalars)
+
+
+@contextlib.contextmanager
+def _located(
+    program: Program, launch: Launch, i: int, place: Callable[[], str], local: Callable[[], Tree] = Tree
+) -> Iterator[None]:
+    """Errors of a method's functions as one `RunFailed` that says where: method, round, client, place, shapes."""
+    try:
+        yield
     except (UserError, RunFailed):
         raise
     except Exception as error:
         seed, client = launch.keys[i]
-        shapes = {path: list(leaf.shape) for path, leaf in local.get("params", Tree()).flat().items()}
-        where = f"{type(program.method).__name__}, round {launch.t}, seed {seed}, client {client}, phase {phase.name!r}, step {k}"
+        where = f"{type(program.method).__name__}, round {launch.t}, seed {seed}, client {client}, {place()}"
+        shapes = {path: list(leaf.shape) for path, leaf in local().get("params", Tree()).flat().items()}
         raise RunFailed(f"{where}: {type(error).__name__}: {error} (parameters: {shapes})") from error
 
 
-def _unpadded(program: Program, phase: Phase, table: Table, i: int, k: int) -> Tree:
-    """Batch k of row i without padding: padded in every backend, a forgotten row mask would pass every comparison."""
-    device = program.federation.device
-    draws = Tree(
-        {
-            slot: torch.as_tensor(values[i, k], dtype=program.dtype, device=device)
+def _unpadded(program: Program, phase: Phase, table: Table, i: int) -> Iterator[Tree]:
+    """Row i's batches without padding: padded in every backend, a forgotten row mask would pass every comparison.
+
+    Samples are gathered for some batches at a time, which costs as many calls as for one.
+    """
+    device, sizes = program.federation.device, table.mask[i].sum(1)
+    at_once = max(1, GATHERED_ROWS // max(1, table.mask.shape[2]))
+    for start in range(0, int(table.steps[i]), at_once):
+        chosen = slice(start, min(start + at_once, int(table.steps[i])))
+        draws = {
+            slot: torch.as_tensor(values[i, chosen], device=device).to(program.dtype)
             for slot, values in table.draws.items()
         }
-    )
-    rows = torch.as_tensor(table.index[i, k][table.mask[i, k]], device=device)
-    return program.batch(phase, rows, torch.ones(len(rows), dtype=program.dtype, device=device), draws)
+        if phase.data == "none":
+            yield from (Tree({slot: v[k] for slot, v in draws.items()}) for k in range(chosen.stop - chosen.start))
+            continue
+        rows = torch.as_tensor(table.index[i, chosen][table.mask[i, chosen]], device=device)
+        x, y = program.federation.batch(rows, program.dtype)
+        ones = torch.ones(table.mask.shape[2], dtype=program.dtype, device=device)
+        parts = sizes[chosen].tolist()
+        for k, (xs, ys) in enumerate(zip(x.split(parts), y.split(parts), strict=True)):
+            yield WholeBatch(x=xs, y=ys, mask=ones[: len(ys)], **{slot: v[k] for slot, v in draws.items()})
 
 
 def _score(program: Program, launch: Launch, i: int, params: Tree, statistics: Tree, received: Tree, row: Tree) -> Tree:
     params = _fast_layout(params)
-    total = Tree(correct=torch.zeros((), dtype=program.dtype), loss=torch.zeros((), dtype=program.dtype)).to(
-        program.federation.device
-    )
-    for k in range(int(launch.test.steps[i])):
-        batch = _unpadded(program, TEST, launch.test, i, k)
-        total = total + program.score(params, statistics, batch, received, row, launch.scalars[""])
+    zero = torch.zeros((), dtype=program.dtype, device=program.federation.device)
+    total = Tree(correct=zero, loss=zero)
+    with _located(program, launch, i, lambda: "in a test", lambda: Tree(params=params)):
+        for batch in _unpadded(program, TEST, launch.test, i):
+            total = total + program.score(params, statistics, batch, received, row, launch.scalars[""])
     return total
 
 

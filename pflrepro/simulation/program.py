@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -102,7 +102,7 @@ class Program:
     def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         """The sums of one batch of a scan pass."""
         statistics = local.get("buffers", Tree()).get(self.method.roles[0], Tree())
-        return self.method.observe(local, batch, replace(ctx, buffers=statistics))
+        return self.method.observe(local, batch, ctx.at(buffers=statistics))
 
     def leave(self, local: Tree, sums: Tree, phase: Phase, received: Tree, row: Tree, scalars: Tree) -> Tree:
         """`local` at the end of a phase, without optimiser state."""
@@ -129,7 +129,7 @@ class Program:
     def score(self, params: Tree, statistics: Tree, batch: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
         """`correct` predictions and summed cross-entropy `loss` of one test batch."""
         ctx = self.context(None, scalars, received, row)
-        ctx = replace(ctx, buffers=statistics.get(self.method.roles[-1], Tree()), role=self.method.roles[-1])
+        ctx = ctx.at(buffers=statistics.get(self.method.roles[-1], Tree()), role=self.method.roles[-1])
         scores = self.method.predict(params, batch.x, ctx)
         losses = F.cross_entropy(scores, batch.y, reduction="none")
         right = (scores.argmax(-1) == batch.y).to(self.dtype)

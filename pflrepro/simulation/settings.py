@@ -15,7 +15,7 @@ class Settings:
     """How a federation trains; the defaults are the protocol of DBE and GPFL.
 
     Attributes:
-        rounds: number of rounds (at most; `patience` may stop earlier).
+        rounds: number of rounds (at most: an experiment's `patience` may stop earlier).
         participation: share of clients a round, floor(share * N) drawn without replacement, at least one [LIB].
         local_epochs: passes over the client's data a round; 1 [DBE, GPFL].
         batch_size: 10 [DBE, GPFL].
@@ -39,7 +39,6 @@ class Settings:
     receivers: str = "all"
     statistics: str = "personal"
     evaluate_after: bool = True
-    patience: int = 0
     every: int = 1
 
     def __post_init__(self) -> None:
@@ -52,7 +51,6 @@ class Settings:
         if self.momentum >= 1:
             raise UserError(f"momentum must be >= 0 and < 1, not {self.momentum!r}")
         check_range("weight decay", self.weight_decay, 0)
-        check_range("patience", self.patience, 0, integer=True)
         check_range("every", self.every, 1, integer=True)
         if self.receivers not in RECEIVERS:
             raise unknown("receivers", self.receivers, RECEIVERS)

@@ -38,6 +38,7 @@ class Simulation:
         method: see `pflrepro.algorithms`. federation: the clients' data. model: a name in `pflrepro.models.MODELS`.
         settings: the protocol. seeds: one run each.
         backend: `loop`, `batched`, `graph`, or `auto` (by device and a short timing).
+        device: where to work; default: where the federation's samples are.
         workers: threads of the loop backend on a CPU; default: one a core. chunk: rows a launch at most; default: what fits `memory`.
         memory: bytes that a launch may use; default: three quarters of what is free.
         dtype: `float32` or `float64`.
@@ -51,7 +52,7 @@ class Simulation:
         settings: Settings,
         seeds: Sequence[int],
         backend: str = "auto",
-        device: str | torch.device = "cpu",
+        device: str | torch.device | None = None,
         workers: int | None = None,
         chunk: int | None = None,
         memory: int | None = None,
@@ -62,6 +63,8 @@ class Simulation:
         if len(seeds) == 0 or len(set(seeds)) != len(seeds):
             raise UserError(f"seeds must be one or more different numbers, not {list(seeds)}")
         self.method, self.settings, self.seeds = method, settings, list(seeds)
+        if device is not None and torch.device(device) != federation.device:
+            federation = federation.to(device)
         self.federation = federation.hold_out(method.holdout)
         self.dtype, self.device = DTYPES[dtype], federation.device
         networks = [build_model(model, federation.shape, federation.classes, seed) for seed in seeds]
@@ -83,6 +86,7 @@ class Simulation:
         self.replicas = [Replica.start(method, setup, settings.statistics) for setup in setups]
         self._refuse_partial_norm_batches()
         self.round = 0
+        self._seconds = 0.0  # of training since the last record
         self.prologue_done = method.prologue() is None
         self.traffic: dict[str, float] = {}
         sample = torch.arange(min(2, len(federation.y)), device=self.device)
@@ -151,11 +155,12 @@ class Simulation:
         cohorts = [self.cohort(replica, clock.t) for replica in self.replicas]
         self._train(self.method, clock, cohorts)
         self._synchronise()
-        seconds = (time.perf_counter() - started) / len(self.replicas)  # each seed's share
+        self._seconds += (time.perf_counter() - started) / len(self.replicas)  # each seed's share
         self.round += 1
         participated = [np.isin(np.arange(self.task.clients), ids) for ids in cohorts]
         if self.round % self.settings.every == 0 or self.round == self.settings.rounds:
-            self._evaluate(seconds, participated)
+            self._evaluate(self._seconds, participated)
+            self._seconds = 0.0
 
     def clock(self, t: int) -> Clock:
         """Round `t` as host functions see it."""
@@ -199,6 +204,9 @@ class Simulation:
             rows.append(row)
             keys += [(replica.seed, int(client)) for client in ids]
             seed_of += [s] * len(ids)
+        names = [phase.name for phase in phases]
+        if len(set(names)) != len(names):
+            raise UserError(f"the phases of a round need different names, not {', '.join(names)}")
         working = [phase for phase in phases if phase.where == "clients"]
         tables = [table(self.federation, phase, self.settings, clock.t, keys, prefix) for phase in working]
         stacked = concatenate(rows)

@@ -93,7 +93,7 @@ def curves(result: Result) -> Figure:
                 panel.set_title(f"{column.label}: {'after' if side else 'before'} local training")
                 panel.set_xlabel("round")
             panels[line][0].set_ylabel("test accuracy (%)")
-            panels[line][0].set_ylim(bottom=_lower_end(result, column.key))
+            panels[line][0].set_ylim(bottom=_lower_end(result, column.key), top=100)
         figure.suptitle(_title(result, figure, rule=False), x=0.01, ha="left")
         handles, labels = _unique_legend(panels.flat)
         figure.legend(handles, labels, loc="outside right center")

@@ -86,7 +86,7 @@ def test_wrong_data_are_refused_in_one_line(changes, message):
 
 def test_the_preset_fills_what_is_not_given():
     made = Experiment.for_dataset("fedavg", "digits", rounds=7, clients=9)
-    assert (made.model, made.lr, made.drop_last, made.data.min_size) == ("cnn-digits", 0.1, False, 10)
+    assert (made.model, made.lr, made.drop_last, made.data.min_size) == ("cnn-digits", 0.1, True, 10)
     assert (made.rounds, made.data.clients) == (7, 9)
     papers = Experiment.for_dataset("gpfl", "fmnist")
     assert (papers.model, papers.lr, papers.batch_size, papers.rounds, papers.drop_last) == (

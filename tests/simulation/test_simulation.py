@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
+from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.fedper import FedPer
-from pflrepro.simulation import Simulation
+from pflrepro.algorithms.phases import Phase
+from pflrepro.errors import UserError
+from pflrepro.simulation import Settings, Simulation
 
 
 def test_no_round_still_tests_the_untrained_model(simulate) -> None:
@@ -106,3 +111,31 @@ def test_the_public_signature_stands() -> None:
     names = list(inspect.signature(Simulation).parameters)
     assert names[:9] == ["method", "federation", "model", "settings", "seeds", "backend", "device", "workers", "chunk"]
     assert names[9:] == ["memory", "dtype"]
+
+
+def test_two_phases_of_one_name_are_refused(simulate) -> None:
+    @dataclass(frozen=True)
+    class Twice(Method):
+        def phases(self, clock):
+            return [Phase("train"), Phase("train", rate={"head": 0.0})]
+
+    with pytest.raises(UserError, match=r"^the phases of a round need different names, not train, train$"):
+        simulate(Twice())
+
+
+def test_a_record_every_other_round_holds_the_time_of_both(start, monkeypatch) -> None:
+    clock = iter(range(1000))
+    simulation = start(FedAvg(), rounds=3, every=2)
+    monkeypatch.setattr("pflrepro.simulation.simulation.time.perf_counter", lambda: float(next(clock)))
+    while not simulation.finished:
+        simulation.step()
+    assert [int(t) for t in simulation.replicas[0].history["round"]] == [0, 2, 3]
+    none, both, last = (float(seconds) for seconds in simulation.replicas[0].history["seconds"])
+    assert none == 0 and last > 0 and both == 2 * last  # the made-up clock goes on by 1 whenever it is read
+
+
+def test_the_work_is_done_where_the_caller_says(start, federation) -> None:
+    moved = federation.to("cpu")
+    assert moved is not federation and moved.x.data_ptr() == federation.x.data_ptr()
+    simulation = Simulation(FedAvg(), federation, "mlp", Settings(1), [0], device="cpu", backend="loop")
+    assert simulation.device.type == "cpu" and simulation.federation.device.type == "cpu"

@@ -1,0 +1,63 @@
+"""Worker processes: the same bits as without, clear errors, methods that no module holds."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from pflrepro.algorithms import build_method
+from pflrepro.algorithms.contract import Method
+from pflrepro.errors import RunFailed
+from pflrepro.simulation.loop import Loop
+from pflrepro.simulation.workers import packed
+from pflrepro.trees import Tree
+
+
+@pytest.fixture
+def always_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows go to the worker processes even where that does not pay."""
+    monkeypatch.setattr(Loop, "_pays", lambda self, program, work, load: self.workers.count > 1)
+
+
+@dataclass(frozen=True)
+class Stumbles(Method):
+    """Defined here, so that the worker gets the class by value."""
+
+    def loss(self, params, local, batch, ctx):
+        raise ValueError("this loss is broken")
+
+
+@pytest.mark.usefixtures("always_in_workers")
+@pytest.mark.parametrize(("name", "model"), [("fedavg+dbe", "mlp"), ("ditto", "cnn-digits-bn")])
+def test_worker_processes_change_no_bit(simulate, differ, name: str, model: str) -> None:
+    options = {"kappa": 2.0} if "dbe" in name else {}
+    runs = [
+        simulate(build_method(name, options), workers=workers, seeds=[0, 3], model=model, drop_last=model != "mlp")
+        for workers in (1, 2)
+    ]
+    for mine, other in zip(*(run.replicas for run in runs), strict=True):
+        assert all(differ(mine.trees[name], other.trees[name]) == 0.0 for name in mine.trees)
+        assert all(
+            (a == b).all() for a, b in zip(mine.history["correct_after"], other.history["correct_after"], strict=True)
+        )
+
+
+@pytest.mark.usefixtures("always_in_workers")
+def test_an_error_in_a_worker_says_where(simulate) -> None:
+    with pytest.raises(
+        RunFailed, match=r"Stumbles, round 0, seed 0, client \d, phase 'train', step 0: ValueError: this loss is"
+    ):
+        simulate(Stumbles(), workers=2)
+
+
+def test_a_tensor_travels_in_its_own_type_and_shape() -> None:
+    sent = Tree(
+        a=torch.arange(6.0).view(2, 3).t(), b=Tree(c=torch.tensor(True), d=torch.zeros(0, 4, dtype=torch.int64))
+    )
+    got = pickle.loads(packed(sent))
+    for path, leaf in sent.flat().items():
+        assert torch.equal(got.flat()[path], leaf) and got.flat()[path].dtype == leaf.dtype
+    got.a.add_(1)  # what arrives is the receiver's own, not read-only

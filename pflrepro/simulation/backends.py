@@ -59,8 +59,8 @@ def choose_backend(simulation: Simulation, wish: Wish) -> Choice:
     facts: dict[str, Any] = {"requested": name, "device": str(simulation.device), "dtype": str(simulation.dtype)}
     candidates: dict[str, Backend] = {"loop": Loop(workers if on_cpu else 1), "batched": Batched(), "graph": Graph()}
     if name == "auto" and on_cpu:
-        seconds = {each: trial(simulation, candidates[each]) for each in ("loop", "batched")}
-        facts["trial_seconds"] = seconds
+        seconds = {each: predicted_round(simulation, candidates[each]) for each in ("loop", "batched")}
+        facts["predicted_seconds_a_round"] = seconds
         name = min(seconds, key=seconds.__getitem__)
     elif name == "auto":
         name = "graph"
@@ -76,19 +76,27 @@ def choose_backend(simulation: Simulation, wish: Wish) -> Choice:
     return Choice(candidates[name], chunk, facts)
 
 
-def trial(simulation: Simulation, backend: Backend) -> float:
-    """Seconds that a few steps of some clients take, after a first call that warms up; no state is touched."""
-    clients = np.arange(min(simulation.task.clients, TRIAL_ROWS))
+def predicted_round(simulation: Simulation, backend: Backend) -> float:
+    """Seconds that `backend` would take for the first round's local training, from a timing of a few batches.
+
+    A batch of a row is timed on some clients, after a call that warms up; no state is touched. The loop's workers share what is
+    worth sharing, see `Loop.duration`.
+    """
     clock = simulation.clock(0)
     program = simulation.program(backend=backend)
-    cohorts = [clients for _ in simulation.replicas]
-    launch = simulation.launch(program, clock, cohorts, simulation.method.phases(clock), "")
-    launch.tables = [table.first(TRIAL_STEPS) for table in launch.tables]
-    launch.score_after = launch.score_held = False
-    backend.participate(program, launch)
+    phases = simulation.method.phases(clock)
+    cohorts = [simulation.cohort(replica, 0) for replica in simulation.replicas]
+    launch = simulation.launch(program, clock, cohorts, phases, "")
+    load = sum((table.steps for table in launch.tables), start=np.zeros(len(launch), np.int64))
+    short = launch.part(np.argsort(-load, kind="stable")[:TRIAL_ROWS])
+    short.tables = [table.first(TRIAL_STEPS) for table in short.tables]
+    short.score_after = short.score_held = False
+    backend.participate(program, short)
     started = time.perf_counter()
-    backend.participate(program, launch)
-    return time.perf_counter() - started
+    backend.participate(program, short)
+    batches = max(1, sum(int(table.steps.sum()) for table in short.tables))
+    seconds = (time.perf_counter() - started) / batches
+    return backend.duration(program, load, seconds) if isinstance(backend, Loop) else seconds * float(load.sum())
 
 
 def row_bytes(simulation: Simulation) -> int:

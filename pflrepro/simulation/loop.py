@@ -73,13 +73,17 @@ class Loop:
 
     def _pays(self, program: Program, work: Work, load: np.ndarray) -> bool:
         """Whether handing these rows to worker processes takes less time than working through them here."""
-        if self.workers.count == 1 or len(load) < 2 or work.__name__ not in self._seconds:
-            return False
+        seconds = self._seconds.get(work.__name__)
+        return seconds is not None and self.duration(program, load, seconds) < seconds * float(load.sum())
+
+    def duration(self, program: Program, load: np.ndarray, seconds: float) -> float:
+        """Seconds for rows of `load` batches at `seconds` a batch: here, or by worker processes where that is shorter."""
+        here, rows = seconds * float(load.sum()), len(load)
+        if self.workers.count == 1 or rows < 2 or program.federation.device.type != "cpu":
+            return here
         if program.method.server_store:  # every row would carry the models of all clients
-            return False
-        here = self._seconds[work.__name__] * float(load.sum())
-        there = here / min(self.workers.count, len(load)) + ROW_OVERHEAD * len(load)
-        return there < here
+            return here
+        return min(here, here / min(self.workers.count, rows) + ROW_OVERHEAD * rows)
 
 
 GATHERED_ROWS = 640  # samples gathered at once: 64 batches of 10; small enough for any data set

@@ -136,7 +136,7 @@ def test_a_summary_of_runs_by_hand() -> None:
     assert summary["accuracy"]["std"] == pytest.approx(0.1)
     assert summary["accuracy"]["selection"] == "best_round"
     assert summary["rounds"] == 2
-    assert summary["seconds_per_round"] == pytest.approx(1.0)
+    assert summary["seconds_per_round"] == pytest.approx(2.0)  # 0.5 and 1.5 s, the two shares
     assert summary["curve"] == pytest.approx([0.2, 0.6, 0.6])
     assert summary["curve_after_training"] == pytest.approx([math.nan, 0.8, 0.9], nan_ok=True)
     assert summary["run_folders"] == ["store/run0", "store/run1"]

@@ -16,7 +16,7 @@ def test_the_choice_is_recorded(start) -> None:
 
 def test_auto_takes_the_faster_and_trains_as_that_one_would(start, simulate, differ) -> None:
     auto = start(FedAvg(), backend="auto")
-    seconds = auto.facts["trial_seconds"]
+    seconds = auto.facts["predicted_seconds_a_round"]
     assert auto.facts["requested"] == "auto" and auto.backend.name == min(seconds, key=seconds.get)
     while not auto.finished:
         auto.step()

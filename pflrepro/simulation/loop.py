@@ -210,8 +210,8 @@ def _score(program: Program, launch: Launch, i: int, params: Tree, statistics: T
 def _fast_layout(local: Tree) -> Tree:
     """The same numbers in the memory order that a CPU works fastest on; shapes and values are untouched.
 
-    Convolution weights go channels-last (max-pooling behind them is then 15 times faster), matrices column by column (the
-    gradient of a dense layer's weight is then 2.4 times faster); measured in benchmarks/memory_layout.py. The layout survives
+    Convolution weights go channels-last (max-pooling behind them is then 6 times faster), matrices column by column (the
+    gradient of a dense layer's weight is then 1.8 times faster); measured in benchmarks/memory_layout.py. The layout survives
     `w - rate * g`, whose result follows w.
     """
 

@@ -5,32 +5,22 @@ Importing the package does no input or output, touches no device and imports no 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from pflrepro.lazy import lazy_names
 
 __version__ = "0.1.0"
 
-_EXPORTS = {
-    "UserError": "pflrepro.errors",
-    "Experiment": "pflrepro.experiments.config",
-    "DataConfig": "pflrepro.experiments.config",
-    "Store": "pflrepro.experiments.store",
-    "run": "pflrepro.experiments.run",
-    "sweep": "pflrepro.experiments.sweep",
-    "Federation": "pflrepro.data.federation",
-    "Simulation": "pflrepro.simulation.simulation",
-    "Settings": "pflrepro.simulation.settings",
-    "build_method": "pflrepro.algorithms.registry",
-    "Method": "pflrepro.algorithms.contract",
+_NAMES = {
+    "UserError": ".errors",
+    "Experiment": ".experiments.config",
+    "DataConfig": ".experiments.config",
+    "Store": ".experiments.store",
+    "run": ".experiments.run",
+    "sweep": ".experiments.sweep",
+    "Federation": ".data.federation",
+    "Simulation": ".simulation.simulation",
+    "Settings": ".simulation.settings",
+    "build_method": ".algorithms.registry",
+    "Method": ".algorithms.contract",
 }
-__all__ = ["__version__", *_EXPORTS]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        return getattr(import_module(_EXPORTS[name]), name)
-    raise AttributeError(f"module 'pflrepro' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = ["__version__", *_NAMES]
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -6,28 +6,18 @@ them on a device. Importing this package imports no framework; names load on fir
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from pflrepro.lazy import lazy_names
 
-_EXPORTS = {
-    "DATASETS": "pflrepro.data.datasets",
-    "load_arrays": "pflrepro.data.datasets",
-    "data_root": "pflrepro.data.root",
-    "get": "pflrepro.data.download",
-    "status": "pflrepro.data.download",
-    "verify": "pflrepro.data.download",
-    "PARTITIONS": "pflrepro.data.specs",
-    "Partition": "pflrepro.data.partition",
-    "Federation": "pflrepro.data.federation",
+_NAMES = {
+    "DATASETS": ".datasets",
+    "load_arrays": ".datasets",
+    "data_root": ".root",
+    "get": ".download",
+    "status": ".download",
+    "verify": ".download",
+    "PARTITIONS": ".specs",
+    "Partition": ".partition",
+    "Federation": ".federation",
 }
-__all__ = list(_EXPORTS)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        return getattr(import_module(_EXPORTS[name]), name)
-    raise AttributeError(f"module 'pflrepro.data' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = list(_NAMES)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -145,13 +145,13 @@ def read_members(path: Path, required: tuple[str, ...], optional: tuple[str, ...
         raise
     except PermissionError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise CorruptFile(f"{path} is corrupt: {reason[:200]}") from None
 
 
-# What numpy and zipfile raise for damaged archives, truncated members, broken headers and pickled arrays.
-_DAMAGE = (
+# What numpy, zipfile and json raise for damaged archives, truncated members, broken headers, pickled arrays and bad text.
+DAMAGE = (
     OSError,
     ValueError,
     EOFError,

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from pflrepro.lazy import lazy_names
 
 # `run` and `sweep`, the functions, live in modules of the same name: they are asked for there or as `pflrepro.run`, `pflrepro.sweep`.
-_EXPORTS = {
-    "DataConfig": "pflrepro.experiments.config",
-    "Experiment": "pflrepro.experiments.config",
-    "Run": "pflrepro.experiments.result",
-    "Store": "pflrepro.experiments.store",
+_NAMES = {
+    "DataConfig": ".config",
+    "Experiment": ".config",
+    "Run": ".result",
+    "Store": ".store",
 }
-__all__ = list(_EXPORTS)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        return getattr(import_module(_EXPORTS[name]), name)
-    raise AttributeError(f"module 'pflrepro.experiments' has no attribute {name!r}")
+__all__ = list(_NAMES)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -8,28 +8,14 @@ import json
 import os
 import secrets
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pflrepro.data.arrays import DAMAGE
 from pflrepro.errors import CorruptFile, UserError
-
-# What numpy, zipfile and json raise for damaged archives, truncated members, broken headers, pickled arrays and bad text.
-_DAMAGE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    TypeError,
-    NotImplementedError,
-    RuntimeError,
-    MemoryError,
-    SyntaxError,
-)
-_DAMAGE += (zipfile.BadZipFile, zlib.error)
 
 
 def canonical_json(value: Any) -> str:
@@ -101,7 +87,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise CorruptFile(f"{path.name} cannot be read: {_reason(error)}") from None
 
 

@@ -52,6 +52,10 @@ class Replica:
             after=np.full(setup.clients, -1, dtype=np.int64),
         )
 
+    def keep(self, rows: torch.Tensor, changed: Tree) -> None:
+        """Put what changed at the clients `rows` into their stores."""
+        self.clients = self.clients | _put(self.clients, rows, changed)
+
     @property
     def trees(self) -> dict[str, Tree]:
         """All device state that fixes the future, by name."""
@@ -70,6 +74,17 @@ class Replica:
             setattr(self, name, _loaded(tree, arrays, f"{name}/"))
         self.after = np.array(arrays["after"])
         self.history = {name: list(arrays.get(f"history/{name}", [])) for name in HISTORY}
+
+
+def _put(store: Tree, rows: torch.Tensor, changed: Tree) -> Tree:
+    """The changed entries of a store, with `rows` replaced."""
+    result = Tree()
+    for name, value in changed.items():
+        if isinstance(value, Tree):
+            result[name] = _put(store[name], rows, value)
+        else:
+            result[name] = store[name].index_copy(0, rows, value.to(store[name].dtype))
+    return result
 
 
 def _loaded(tree: Tree, arrays: dict[str, np.ndarray], prefix: str) -> Tree:

@@ -10,18 +10,18 @@ import numpy as np
 import torch
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Clock, Part, Phase
-from pflrepro.algorithms.task import Context, Setup, Task
+from pflrepro.algorithms.phases import Clock, Phase
+from pflrepro.algorithms.task import Context
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError, unknown
 from pflrepro.models import build_model
-from pflrepro.models.split import FunctionalModule, buffers_of, parameters_of
 from pflrepro.simulation.backends import Wish, activations, choose_backend
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import cohort, table
 from pflrepro.simulation.settings import Settings
+from pflrepro.simulation.start import refuse_partial_norm_batches, setup_of, task_of
 from pflrepro.trees import Tree, concatenate
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -68,56 +68,23 @@ class Simulation:
         self.federation = federation.hold_out(method.holdout)
         self.dtype, self.device = DTYPES[dtype], federation.device
         networks = [build_model(model, federation.shape, federation.classes, seed) for seed in seeds]
-        network = networks[0]
-        self.task = Task(
-            clients=federation.clients,
-            classes=federation.classes,
-            features=network.features,
-            info=self.federation.info(),
-            base=FunctionalModule(network.base),
-            head=FunctionalModule(network.head),
-            local_epochs=settings.local_epochs,
-            batch_size=settings.batch_size,
-            momentum=settings.momentum,
-        )
-        setups = [self._setup(seed, net) for seed, net in zip(seeds, networks, strict=True)]
-        setups = [replace(setup, parts=method.layout(setup)) for setup in setups]
+        self.task = task_of(self.federation, networks[0], settings)
+        setups = [
+            setup_of(self.task, method, network, seed, self.device, self.dtype)
+            for seed, network in zip(seeds, networks, strict=True)
+        ]
         self.kinds = {name: part.kind for name, part in setups[0].parts.items()}
         self.replicas = [Replica.start(method, setup, settings.statistics) for setup in setups]
-        self._refuse_partial_norm_batches()
+        refuse_partial_norm_batches(self.task, method, settings, self.clock(0))
         self.round = 0
         self._seconds = 0.0  # of training since the last record
         self.prologue_done = method.prologue() is None
         self.traffic: dict[str, float] = {}
         sample = torch.arange(min(2, len(federation.y)), device=self.device)
-        self.activations = activations(network, self.federation.batch(sample, torch.float32)[0].cpu())
+        self.activations = activations(networks[0], self.federation.batch(sample, torch.float32)[0].cpu())
         self._test = table(self.federation, TEST, settings, 0, [(0, client) for client in range(self.task.clients)])
         self._asked = Wish(backend, workers, chunk, memory)
         self._choose(self._asked)
-
-    # ---- construction ------------------------------------------------------------------------------------------------------
-    def _setup(self, seed: int, network) -> Setup:
-        def part(module: torch.nn.Module) -> Part:
-            place = (self.device, self.dtype)
-            return Part("shared", parameters_of(module).to(*place), buffers_of(module).to(*place))
-
-        return Setup(
-            **vars(self.task),
-            parts={"base": part(network.base), "head": part(network.head)},
-            seed=seed,
-            dtype=self.dtype,
-            device=self.device,
-        )
-
-    def _refuse_partial_norm_batches(self) -> None:
-        has_norm = self.task.base.has_buffers or self.task.head.has_buffers
-        kept = not self.settings.drop_last or any(
-            phase.drop_last is False for phase in self.method.phases(self.clock(0)) if not phase.scan
-        )
-        if has_norm and kept:
-            raise UserError(
-                "a network with batch norm needs drop_last=True: an incomplete batch has other statistics when padded"
-            )
 
     def _choose(self, wish: Wish) -> None:
         choice = choose_backend(self, wish)
@@ -285,9 +252,7 @@ class Simulation:
             server = server | method.aggregate(server, result.upload, cohort_tree, ctx)
         replica.server = server.map(lambda leaf: leaf.detach())
         chosen = torch.as_tensor(ids, device=self.device)
-        changed = result.client
-        if changed.has_leaves():
-            replica.clients = replica.clients | _put(replica.clients, chosen, changed)
+        replica.keep(chosen, result.client)
         if result.kept.has_leaves():
             replica.kept = replica.kept.put(chosen, result.kept)
         if result.averaged.has_leaves():
@@ -413,14 +378,3 @@ class Simulation:
         arrays = {name: np.stack(rows) for name, rows in self.replicas[index].history.items() if rows}
         sizes = {"test_samples": self.federation.sizes("test"), "train_samples": self.federation.sizes("train")}
         return arrays | sizes
-
-
-def _put(store: Tree, rows: torch.Tensor, changed: Tree) -> Tree:
-    """The changed entries of a store, with `rows` replaced."""
-    result = Tree()
-    for name, value in changed.items():
-        if isinstance(value, Tree):
-            result[name] = _put(store[name], rows, value)
-        else:
-            result[name] = store[name].index_copy(0, rows, value.to(store[name].dtype))
-    return result

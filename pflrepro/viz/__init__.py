@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from pflrepro.lazy import lazy_names
 
-_EXPORTS = {
-    "styled": "tables",
-    "markdown": "tables",
-    "wide": "tables",
-    "points": "plots",
-    "curves": "plots",
-    "bubbles": "partition",
-    "pictures": "outputs",
-    "write": "outputs",
-    "caption": "captions",
+_NAMES = {
+    "styled": ".tables",
+    "markdown": ".tables",
+    "wide": ".tables",
+    "points": ".plots",
+    "curves": ".plots",
+    "bubbles": ".partition",
+    "pictures": ".outputs",
+    "write": ".outputs",
+    "caption": ".captions",
 }
-__all__ = list(_EXPORTS)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        return getattr(import_module(f"pflrepro.viz.{_EXPORTS[name]}"), name)
-    raise AttributeError(f"module 'pflrepro.viz' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = list(_NAMES)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

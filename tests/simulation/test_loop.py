@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
 from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
-from pflrepro.simulation.loop import differentiate
+from pflrepro.simulation.loop import ROW_OVERHEAD, Loop, differentiate
 from pflrepro.trees import Tree
 
 
@@ -86,3 +88,20 @@ def test_gradients_and_the_second_output_are_free_of_history() -> None:
     assert gradients.a.tolist() == [6.0, 12.0] and gradients.inner.b.item() == 5.0
     assert gradients.unused.tolist() == [0.0, 0.0], "what the loss does not use gets zeros"
     assert not out.kept.requires_grad and not params.a.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("workers", "load", "seconds", "expected"),
+    [
+        (2, [100, 100], 0.1, 10 + 2 * ROW_OVERHEAD),  # two halves, and two rows to hand over
+        (4, [100, 100], 0.1, 10 + 2 * ROW_OVERHEAD),  # no more workers than rows
+        (2, [1, 1], 0.001, 0.002),  # not worth handing over
+        (1, [100, 100], 0.1, 20.0),
+        (2, [100], 0.1, 10.0),
+    ],
+)
+def test_the_workers_share_what_is_worth_sharing(
+    start, workers: int, load: list[int], seconds: float, expected
+) -> None:
+    program = start(FedAvg()).program()
+    assert Loop(workers).duration(program, np.array(load), seconds) == pytest.approx(expected)

@@ -1,0 +1,53 @@
+"""What a simulation starts from: the task, each seed's initial weights, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.phases import Clock, Part
+from pflrepro.algorithms.task import Setup, Task
+from pflrepro.data.federation import Federation
+from pflrepro.errors import UserError
+from pflrepro.models.split import FunctionalModule, SplitModel, buffers_of, parameters_of
+from pflrepro.simulation.settings import Settings
+
+
+def task_of(federation: Federation, network: SplitModel, settings: Settings) -> Task:
+    """The problem: the clients as a method may know them, and the network as functions."""
+    return Task(
+        clients=federation.clients,
+        classes=federation.classes,
+        features=network.features,
+        info=federation.info(),
+        base=FunctionalModule(network.base),
+        head=FunctionalModule(network.head),
+        local_epochs=settings.local_epochs,
+        batch_size=settings.batch_size,
+        momentum=settings.momentum,
+    )
+
+
+def setup_of(
+    task: Task, method: Method, network: SplitModel, seed: int, device: torch.device, dtype: torch.dtype
+) -> Setup:
+    """The task with one seed's initial weights; its parts are the method's layout."""
+
+    def part(module: torch.nn.Module) -> Part:
+        return Part("shared", parameters_of(module).to(device, dtype), buffers_of(module).to(device, dtype))
+
+    parts = {"base": part(network.base), "head": part(network.head)}
+    setup = Setup(**vars(task), parts=parts, seed=seed, dtype=dtype, device=device)
+    return replace(setup, parts=method.layout(setup))
+
+
+def refuse_partial_norm_batches(task: Task, method: Method, settings: Settings, clock: Clock) -> None:
+    """`UserError` where a network with batch norm would train on incomplete batches, which are padded side by side."""
+    training = [phase for phase in method.phases(clock) if not phase.scan]
+    kept = not settings.drop_last or any(phase.drop_last is False for phase in training)
+    if kept and (task.base.has_buffers or task.head.has_buffers):
+        raise UserError(
+            "a network with batch norm needs drop_last=True: an incomplete batch has other statistics when padded"
+        )

@@ -99,8 +99,10 @@ def _plan_text(rows: list[dict[str, Any]]) -> str:
         return "nothing to train"
     shown = [row | {"time": _duration(row["seconds"]), "GiB": row["memory"] / 2**30} for row in rows]
     states = Counter(row["state"] for row in rows)
-    total = _duration(sum(row["seconds"] for row in rows if row["state"] == "to run"))
-    summary = f"{', '.join(f'{number} {state}' for state, number in states.items())}; to run: about {total}"
+    seconds = {state: sum(row["seconds"] for row in rows if row["state"] == state) for state in states}
+    times = [("to run", "to run"), ("no data", "with the data that are missing")]
+    costs = [f"{words}: about {_duration(seconds[state])}" for state, words in times if seconds.get(state)]
+    summary = "; ".join([", ".join(f"{number} {state}" for state, number in states.items()), *costs])
     columns = ["artefact", "row", "column", "seed", "rounds", "state", "time", "GiB", "reason"]
     return f"{table(shown, columns)}\n\n{summary}"
 

@@ -45,11 +45,11 @@ def test_wrong_names_are_refused_before_a_kernel_starts(no_kernel, tmp_path):
 
 def test_figure2a_comes_out_without_data(tmp_path):
     # Options of machines reach notebooks that train; this one has no use for them.
-    done = reproduce("gpfl/figure2a", "fast", {"device": "cpu"}, tmp_path / "figures", executed=tmp_path / "log")
+    done = reproduce("gpfl/figure2a", "fast", {"device": "cpu"}, tmp_path / "figures", store=tmp_path / "store")
     assert [path.relative_to(tmp_path).as_posix() for path in done.outputs] == [
         f"figures/gpfl/figure2a.{ending}" for ending in ("csv", "md", "pdf", "png")
     ]
-    assert done.notebook == tmp_path / "log" / "gpfl-figure2a-fast.ipynb"
+    assert done.notebook == tmp_path / "store" / "notebooks" / "gpfl-figure2a-fast.ipynb"
     executed = nbformat.read(done.notebook, as_version=4)
     assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")
     assert 'scale = "fast"' in "\n".join(cell.source for cell in executed.cells)

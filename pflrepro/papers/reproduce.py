@@ -55,7 +55,9 @@ def reproduce(
     artefact.scale(scale)
     values = _values(artefact, scale, dict(parameters or {}), Path(figures), store)
     source = notebooks.notebook_path(artefact.notebook)
-    opened = _open(values.get("store", None if store is None else str(store)))  # a notebook that trains nothing has none
+    opened = _open(
+        values.get("store", None if store is None else str(store))
+    )  # a notebook that trains nothing has none
     if artefact.rows:
         from pflrepro.papers.running import run
 

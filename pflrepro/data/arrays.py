@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pflrepro.atomic import replacing
 from pflrepro.errors import CorruptFile, UserError
 
 REQUIRED = ("x", "y")
@@ -97,18 +96,10 @@ def save_arrays(path: Path, arrays: Arrays) -> None:
     members = {key: getattr(arrays, key) for key in (*REQUIRED, *OPTIONAL)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-        try:
-            with open(temporary, "xb") as file:
-                np.savez(file, **{key: value for key, value in members.items() if value is not None})
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+    with replacing(path) as file:
+        np.savez(file, **{key: value for key, value in members.items() if value is not None})
 
 
 def read_arrays(path: Path, name: str | None = None) -> Arrays:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import secrets
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from pflrepro.atomic import replacing
 from pflrepro.data.arrays import DAMAGE
-from pflrepro.errors import CorruptFile, UserError
+from pflrepro.errors import CorruptFile
 
 
 def canonical_json(value: Any) -> str:
@@ -44,19 +43,8 @@ def sha256(path: Path) -> str:
 
 def write(path: Path, content: bytes) -> None:
     """Write a file under a temporary name in its folder, then rename it; `UserError` if that is not possible."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        try:
-            with open(temporary, "xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+    with replacing(path) as file:
+        file.write(content)
 
 
 def write_json(path: Path, value: Any) -> None:

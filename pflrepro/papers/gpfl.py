@@ -42,30 +42,7 @@ TABLE1 = Artefact(
     notebook="gpfl/table1.ipynb",
     rows=ROWS,
     columns=COLUMNS,
-    scales=(
-        Scale(
-            "smoke",
-            "stand-ins on digits, 5 clients, 2 rounds, for the FMNIST columns: shows that it runs, nothing else",
-            rounds=2,
-            seeds=1,
-            stand_ins=(dbe.digits_stand_in(dbe.FMNIST_PATHOLOGICAL), dbe.digits_stand_in(dbe.FMNIST_PRACTICAL)),
-        ),
-        Scale(
-            "fast",
-            "the papers' practical FMNIST column with all data, 40 rounds of 2,000, one seed, five methods",
-            rounds=40,
-            seeds=1,
-            rows=("fedavg", "ditto", "fedper", "fedrep", "gpfl"),
-            columns=(dbe.FMNIST_PRACTICAL.key,),  # the runs of results/fmnist: what is stored there is reused
-        ),
-        Scale(
-            "paper",
-            "the papers' setting: at most 2,000 rounds, stop after 100 evaluations without a new best, 3 trials",
-            rounds=2_000,
-            seeds=3,
-            patience=100,
-        ),
-    ),
+    scales=dbe.label_skew_scales(("fedavg", "ditto", "fedper", "fedrep", "gpfl")),
     sources=("gpfl_table1", LEADERBOARD),
     claims=tuple(
         Claim("gpfl", row.algorithm, source="GPFL section 4.2: best in every column")

@@ -10,6 +10,7 @@ one-hot as `y[:, None] == arange(C)`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pflrepro.algorithms.phases import Clock, Part, Phase, Prologue
-from pflrepro.algorithms.task import Context, Setup
+from pflrepro.algorithms.task import Context, Setup, Source
 from pflrepro.trees import Tree, WholeBatch
 
 
@@ -30,9 +31,16 @@ def mean(values: Tensor, batch: Tree) -> Tensor:
     return (values * mask).sum(0) / batch.mask.sum().clamp(min=1)
 
 
+def by_label(value: Callable[[Tensor], Tensor], batch: Tree) -> Tensor:
+    """`value(y)`; of a mixed batch (Mixup), `share * value(y) + (1 - share) * value(partner)`."""
+    if "partner" not in batch:
+        return value(batch.y)
+    return batch.share * value(batch.y) + (1 - batch.share) * value(batch.partner)
+
+
 def cross_entropy(logits: Tensor, batch: Tree) -> Tensor:
-    """Softmax cross-entropy of `logits` [B, C] against `batch.y`, mean over the true rows."""
-    return mean(F.cross_entropy(logits, batch.y, reduction="none"), batch)
+    """Softmax cross-entropy of `logits` [B, C] against the batch's labels (see `by_label`), mean over the true rows."""
+    return by_label(lambda labels: mean(F.cross_entropy(logits, labels, reduction="none"), batch), batch)
 
 
 def one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
@@ -49,7 +57,7 @@ class Method:
         roles: whose batch-norm statistics a client keeps apart; the last is the one that is tested.
         holdout: share of each client's training part that is kept as validation data.
         revision: raised when the numbers of this method change.
-        server_store: True where `common` holds a model of every client (it is then never copied a row).
+        server_store: True where `common` is large, a model of every client or a whole data set (it is never copied a row).
     """
 
     trees: ClassVar[tuple[str, ...]] = ("params",)
@@ -80,6 +88,13 @@ class Method:
         return None
 
     # ---- each round, on the host -------------------------------------------------------------------------------------------
+    def supply(self, source: Source, t: int) -> Tree | None:
+        """Data that all clients are given at the start of round `t`, as `common.supplied`; None: what they were given last.
+
+        Decided by `source` and `t` alone: it is not part of a checkpoint, a resumed run asks again.
+        """
+        return None
+
     def phases(self, clock: Clock) -> list[Phase]:
         """The phases of round `clock.t`, in order; default: one pass of local training."""
         return [Phase()]
@@ -107,8 +122,7 @@ class Method:
         return Tree(params=self.model(common, own, client, ctx))
 
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
-        """One batch of local training; what changed in `local`."""
-        batch = self.transform(batch, ctx)
+        """One (transformed) batch of local training; what changed in `local`."""
         grads, local = self.gradient(local.params, local, batch, ctx)
         return local | ctx.descend(local, self.correct(grads, local, ctx))
 
@@ -131,7 +145,7 @@ class Method:
         return grads, local
 
     def transform(self, batch: Tree, ctx: Context) -> Tree:
-        """The batch as it is trained on (Mixup)."""
+        """The batch as every `step` gets it; Mixup adds `partner` labels and their `share`."""
         return batch
 
     def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:

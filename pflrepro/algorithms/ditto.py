@@ -54,7 +54,6 @@ class Ditto(Method):
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         if ctx.phase.name != "personal":
             return super().step(local, batch, ctx)
-        batch = self.transform(batch, ctx)
         grads, local = self.gradient(local.params | local.personal, local, batch, ctx, role="personal")
         grads = grads.only(local.personal)
         drift = local.personal.only(grads) - ctx.common.params.only(grads)

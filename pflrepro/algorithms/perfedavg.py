@@ -49,7 +49,6 @@ class PerFedAvg(Method):
         return [training, Phase("adapt", where="adapt", passes=1, steps=1)]
 
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
-        batch = self.transform(batch, ctx)
         if ctx.phase.where == "adapt":
             theta, after = self.inner_step(local, batch, ctx)
             return after | Tree(params=theta)

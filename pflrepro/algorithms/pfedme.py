@@ -65,7 +65,6 @@ class PFedMe(Method):
         return Tree(params=received, theta=received)
 
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
-        batch = self.transform(batch, ctx)
         w = ctx.trainable(local.params)
         for _ in range(self.inner_steps):
             grads, local = self.gradient(local.theta, local, batch, ctx)

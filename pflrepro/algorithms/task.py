@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -63,6 +63,40 @@ class Setup(Task):
     def zeros(self, *shape: int) -> Tensor:
         """Zeros of the run's number type, on its device."""
         return torch.zeros(shape, dtype=self.dtype, device=self.device)
+
+
+class Source(Protocol):
+    """What `Method.supply` may draw from: the clients' training samples, and the proxy data of the run where it has some.
+
+    Attributes:
+        shape: of one sample as it is trained on. classes: C. clients: N. batch_size: the run's.
+        rows: one int64 array of training rows a client. labels: the label of every row, on the host.
+        proxy_rows: number of proxy samples, 0 without.
+    """
+
+    shape: tuple[int, ...]
+    classes: int
+    clients: int
+    batch_size: int
+    rows: list[np.ndarray]
+    labels: np.ndarray
+    proxy_rows: int
+
+    def generator(self, purpose: str, t: int = 0, client: int = 0) -> np.random.Generator:
+        """This seed's stream `purpose`."""
+        ...
+
+    def tensor(self, values: np.ndarray | Tensor) -> Tensor:
+        """Numbers in the run's number type, on its device."""
+        ...
+
+    def means(self, rows: np.ndarray) -> Tree:
+        """Means of the samples in each line of `rows` [P, M]: `x` [P, ...], and of their one-hot labels: `y` [P, C]."""
+        ...
+
+    def proxy_means(self, rows: np.ndarray) -> Tensor:
+        """Means of the proxy samples in each line of `rows` [P, M]: [P, ...]."""
+        ...
 
 
 Differentiate = Callable[[Callable[[Tree], tuple[Tensor, Tree]], Tree], tuple[Tree, Tree]]

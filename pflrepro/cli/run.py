@@ -31,7 +31,17 @@ With --json, one object; accuracies are fractions in [0, 1]:
 """
 # Options that become fields of the experiment under the same name, where they are given.
 SETTINGS = (
-    *("partition", "clients", "partition_seed", "min_size", "model", "rounds", "participation", "local_epochs"),
+    *(
+        "partition",
+        "clients",
+        "partition_seed",
+        "min_size",
+        "proxy",
+        "model",
+        "rounds",
+        "participation",
+        "local_epochs",
+    ),
     *("batch_size", "lr", "momentum", "weight_decay", "drop_last", "receivers", "statistics", "patience"),
 )
 
@@ -81,6 +91,7 @@ def _add_data(group: Any) -> None:
         "--partition-seed", type=count("--partition-seed", 0), metavar="SEED", help="apart from the run's seed"
     )
     group.add_argument("--min-size", type=count("--min-size", 0), metavar="N", help="least samples of a client")
+    group.add_argument("--proxy", metavar="NAME", help="data set that methods may hand to all clients (fedbr)")
 
 
 def _add_training(group: Any) -> None:

@@ -25,6 +25,7 @@ class Federation:
         rows: split ("train", "valid", "test") -> one int64 array of row numbers a client, on the host.
         classes: C, the number of labels. unit: (scale, offset), a sample is trained on as scale * x + offset.
         name: the data set's name, for pictures and messages.
+        proxy: samples of another origin that methods may hand to all clients, as a federation of their own; or None.
 
     A client may have no row in a split. Raises `UserError` if a row number lies outside the data.
     """
@@ -41,7 +42,9 @@ class Federation:
         name: str = "",
         seed: int = 1,
         device: str | torch.device = "cpu",
+        proxy: Federation | None = None,
     ) -> None:
+        self.proxy = None if proxy is None else proxy.to(device)
         self.device = torch.device(device)
         self.x, self.y = x.to(self.device), y.to(self.device, torch.int64)
         self.unit, self.name, self.seed = unit, name, seed
@@ -74,7 +77,9 @@ class Federation:
     def to(self, device: str | torch.device) -> Federation:
         """The same federation with its samples on another device."""
         other = object.__new__(Federation)
-        other.__dict__.update(self.__dict__, device=torch.device(device), x=self.x.to(device), y=self.y.to(device))
+        proxy = None if self.proxy is None else self.proxy.to(device)
+        moved = {"x": self.x.to(device), "y": self.y.to(device), "proxy": proxy}
+        other.__dict__.update(self.__dict__, device=torch.device(device), **moved)
         return other
 
     def hold_out(self, share: float) -> Federation:

@@ -32,6 +32,7 @@ class DataConfig:
         partition_seed: apart from the run's seed; the papers build one partition, with seed 1, for all trials [LIB].
         min_size: least samples of a client; None: the partition's own rule.
         test_share: of each client's samples; 0.25 [DBE, GPFL].
+        proxy: a data set of equally shaped samples that methods may hand to all clients (FedBR's pseudo-data); "" for none.
     """
 
     dataset: str
@@ -40,6 +41,7 @@ class DataConfig:
     partition_seed: int = 1
     min_size: int | None = None
     test_share: float = 0.25
+    proxy: str = ""
 
     def __post_init__(self) -> None:
         self._normalise()
@@ -62,6 +64,8 @@ class DataConfig:
         from pflrepro.data.specs import parse
 
         find(self.dataset)
+        if self.proxy:
+            find(self.proxy)
         _set(self, {"partition": str(parse(self.partition))})
 
 
@@ -131,8 +135,14 @@ class Experiment:
         return _from_fields(cls, {**values, "data": data}, recorded)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields in JSON's types; options as an object."""
-        return asdict(self) | {"options": dict(self.options)}
+        """All fields in JSON's types; options as an object.
+
+        A proxy that there is not is left out, so that runs described before there was such a field keep their identity.
+        """
+        described = asdict(self) | {"options": dict(self.options)}
+        if not self.data.proxy:
+            del described["data"]["proxy"]
+        return described
 
     def canonical(self) -> str:
         """Canonical JSON: equal experiments, and only these, have equal texts."""
@@ -223,6 +233,7 @@ def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
         if name not in names:
             raise unknown(f"field of {cls.__name__}", str(name), names)
     if recorded:
+        values = {"proxy": "", **values} if cls is DataConfig else values
         missing = names - set(values)
         made = object.__new__(cls)
         _set(made, dict(values))

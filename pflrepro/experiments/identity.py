@@ -27,7 +27,13 @@ _sources: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 
 def run_id(experiment: Experiment, data_root: str | Path | None = None) -> str:
     """The id of the experiment's run with the data of this data root; `MissingData` if they are not there."""
-    return experiment.digest(data_fingerprint(experiment.data.dataset, data_root))
+    return experiment.digest(fingerprint_of(experiment.data, data_root))
+
+
+def fingerprint_of(data: DataConfig, data_root: str | Path | None = None) -> str:
+    """The fingerprint of the data set, and behind a `+` that of the proxy data where there are some."""
+    names = [data.dataset, data.proxy] if data.proxy else [data.dataset]
+    return "+".join(data_fingerprint(name, data_root) for name in names)
 
 
 def data_fingerprint(dataset: str, data_root: str | Path | None = None) -> str:
@@ -73,7 +79,29 @@ def load_federation(data: DataConfig, data_root: str | Path | None = None, devic
         name=data.dataset,
         seed=data.partition_seed,
         device=device,
+        proxy=_proxy(data, arrays, data_root),
     )
+
+
+def _proxy(data: DataConfig, arrays: Arrays, data_root: str | Path | None) -> Federation | None:
+    """The proxy data as one client's samples, in their own units; `UserError` if their samples have another shape."""
+    import numpy as np
+    import torch
+
+    from pflrepro.data.datasets import DATASETS, load_arrays
+    from pflrepro.data.federation import Federation
+
+    if not data.proxy:
+        return None
+    # Not through `arrays_of`, which keeps the last data set read: that should stay the one trained on.
+    proxy, spec = load_arrays(data.proxy, data_root), DATASETS[data.proxy]
+    if proxy.x.shape[1:] != arrays.x.shape[1:]:
+        shapes = [list(x.shape[1:]) for x in (proxy.x, arrays.x)]
+        raise UserError(
+            f"proxy data need samples of the same shape: {data.proxy} has {shapes[0]}, {data.dataset} {shapes[1]}"
+        )
+    x, y = torch.from_numpy(proxy.x), torch.from_numpy(proxy.y)
+    return Federation(x, y, [np.arange(len(y))], [[]], classes=spec.classes, unit=tuple(spec.to_unit), name=data.proxy)
 
 
 def partition_content(text: str) -> str | None:

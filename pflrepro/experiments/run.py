@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pflrepro.errors import RunFailed, UserError, check_range
 from pflrepro.experiments.config import Experiment, identity_digest
-from pflrepro.experiments.identity import data_fingerprint
+from pflrepro.experiments.identity import fingerprint_of
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.store import Store
 from pflrepro.experiments.training import Job, Machine, train
@@ -80,7 +80,7 @@ def identify(experiments: Iterable[Experiment], data_root: str | Path | None = N
     for experiment in experiments:
         if not isinstance(experiment, Experiment):
             raise UserError(f"run takes experiments, not {type(experiment).__name__} {experiment!r}")
-        identity = experiment.identity(data_fingerprint(experiment.data.dataset, data_root))
+        identity = experiment.identity(fingerprint_of(experiment.data, data_root))
         jobs.append(Job(identity_digest(identity), experiment, identity))
     return jobs
 

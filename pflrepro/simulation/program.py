@@ -97,7 +97,7 @@ class Program:
 
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         """`local` after one batch."""
-        return local | self.method.step(local, batch, ctx)
+        return local | self.method.step(local, self.method.transform(batch, ctx), ctx)
 
     def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         """The sums of one batch of a scan pass."""

@@ -21,6 +21,7 @@ from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import cohort, table
 from pflrepro.simulation.settings import Settings
+from pflrepro.simulation.source import DataSource, Supplies
 from pflrepro.simulation.start import refuse_partial_norm_batches, setup_of, task_of
 from pflrepro.trees import Tree, concatenate
 
@@ -75,6 +76,9 @@ class Simulation:
         ]
         self.kinds = {name: part.kind for name, part in setups[0].parts.items()}
         self.replicas = [Replica.start(method, setup, settings.statistics) for setup in setups]
+        self._supplies = {
+            seed: Supplies(method, DataSource(self.federation, seed, self.dtype, settings.batch_size)) for seed in seeds
+        }
         refuse_partial_norm_batches(self.task, method, settings, self.clock(0))
         self.round = 0
         self._seconds = 0.0  # of training since the last record
@@ -166,7 +170,7 @@ class Simulation:
         """The local training of one round for the cohorts of all seeds; `prefix` keys a prologue's draws apart."""
         received, rows, keys, seed_of = [], [], [], []
         for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
-            common, row = self._receive(program.method, replica, ids)
+            common, row = self._receive(program.method, replica, ids, clock.t)
             received.append(common)
             rows.append(row)
             keys += [(replica.seed, int(client)) for client in ids]
@@ -203,10 +207,13 @@ class Simulation:
             score_held=held,
         )
 
-    def _receive(self, method: Method, replica: Replica, ids: np.ndarray) -> tuple[Tree, Tree]:
-        """(what all of `ids` receive, their rows)."""
+    def _receive(self, method: Method, replica: Replica, ids: np.ndarray, t: int) -> tuple[Tree, Tree]:
+        """(what all of `ids` receive in round `t`, their rows)."""
         chosen = torch.as_tensor(ids, device=self.device)
         common, own = method.send(replica.server, self._cohort_tree(ids))
+        supplied = self._supplies[replica.seed].at(t)
+        if supplied is not None:
+            common = common | Tree(supplied=supplied)
         received = Tree(common=common, buffers=replica.averaged)
         row = Tree(
             own=own,
@@ -263,7 +270,8 @@ class Simulation:
             replica.held = replica.held.put(chosen, result.held)
         if not self.traffic and not prefix:
             rows = max(len(ids), 1)
-            own = received.common.size() + self._receive(method, replica, ids)[1].own.size() / rows
+            sent = method.send(replica.server, cohort_tree)
+            own = sent[0].size() + sent[1].size() / rows
             self.traffic = {"numbers_down": float(own), "numbers_up": result.upload.size() / rows}
 
     def _server_context(self, program: Program, phase: Phase | None, clock: Clock, received: Tree) -> Context:
@@ -310,7 +318,7 @@ class Simulation:
         if self.settings.receivers == "selected" and self.round > 0:
             ids = self.cohort(replica, clock.t)
         adapt = [phase for phase in program.method.phases(clock) if phase.where == "adapt"]
-        received, rows = self._receive(program.method, replica, ids)
+        received, rows = self._receive(program.method, replica, ids, clock.t)
         keys = [(replica.seed, int(client)) for client in ids]
         launch = Launch(
             received=[received],

@@ -104,7 +104,7 @@ def _remove(path: str) -> None:
 
 def _without_samples(federation: Federation) -> Federation:
     light = object.__new__(type(federation))
-    light.__dict__.update(federation.__dict__, x=federation.x[:0])
+    light.__dict__.update(federation.__dict__, x=federation.x[:0], proxy=None)
     return light
 
 

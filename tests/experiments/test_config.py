@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
-from pflrepro.experiments.identity import without_path
+from pflrepro.experiments.identity import fingerprint_of, load_federation, run_id, without_path
 
 DATA = DataConfig("digits")
 
@@ -248,3 +248,24 @@ def test_a_method_of_the_user_s_counts_by_its_source(tmp_path, monkeypatch):
 def test_experiments_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         build().rounds = 5  # type: ignore[misc]
+
+
+def test_no_proxy_leaves_the_identity_as_it_was_and_a_proxy_is_part_of_it():
+    plain = Experiment.for_dataset("fedavg", "digits")
+    assert "proxy" not in plain.to_dict()["data"]
+    with_proxy = Experiment.for_dataset("fedavg", "digits", proxy="digits")
+    assert with_proxy.to_dict()["data"]["proxy"] == "digits"
+    assert Experiment.from_canonical(with_proxy.canonical()) == with_proxy
+    assert Experiment.from_dict(plain.to_dict(), recorded=True) == plain
+    assert fingerprint_of(with_proxy.data) == "+".join([fingerprint_of(plain.data)] * 2)
+    assert run_id(with_proxy) != run_id(plain)
+    with pytest.raises(UserError, match="data set"):
+        Experiment.for_dataset("fedavg", "digits", proxy="digit")
+
+
+def test_a_federation_carries_its_proxy_data_in_their_own_units():
+    federation = load_federation(DataConfig("digits", clients=5, proxy="digits"))
+    assert federation.proxy.name == "digits"
+    assert federation.proxy.clients == 1 and len(federation.proxy.y) == 1797
+    assert federation.proxy.unit == federation.unit
+    assert load_federation(DataConfig("digits", clients=5)).proxy is None

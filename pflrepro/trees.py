@@ -142,6 +142,18 @@ class Tree(dict):
                 result[f"{prefix}{name}"] = value
         return result
 
+    @classmethod
+    def of_paths(cls, leaves: Mapping[str, Tensor]) -> Tree:
+        """The tree that has these leaves: `Tree.of_paths(tree.flat())` is `tree`."""
+        tree = cls()
+        for path, leaf in leaves.items():
+            *folders, name = path.split("/")
+            place = tree
+            for folder in folders:
+                place = place.setdefault(folder, cls())
+            place[name] = leaf
+        return tree
+
 
 def _flatten(tree: Tree) -> tuple[list[Any], list[str]]:
     names = sorted(tree)

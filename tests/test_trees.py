@@ -102,6 +102,9 @@ def test_select_stack_concatenate_repeat() -> None:
 def test_flat_gives_paths() -> None:
     assert list(tree().flat()) == ["w", "inner/b", "inner/a"]
     assert list(tree().flat("p/")) == ["p/w", "p/inner/b", "p/inner/a"]
+    again = Tree.of_paths(tree().flat())
+    assert again.keys() == tree().keys() and again.inner.keys() == tree().inner.keys()
+    assert all(torch.equal(a, b) for a, b in zip(again.leaves(), tree().leaves(), strict=True))
 
 
 keys = st.sampled_from("abcd")

@@ -57,7 +57,8 @@ class Method:
         roles: whose batch-norm statistics a client keeps apart; the last is the one that is tested.
         holdout: share of each client's training part that is kept as validation data.
         revision: raised when the numbers of this method change.
-        server_store: True where `common` is large, a model of every client or a whole data set (it is never copied a row).
+        server_store: True where `common` holds a model of every client (it is then never copied a row).
+        large_supply: True where what `supply` gives is large (the same).
     """
 
     trees: ClassVar[tuple[str, ...]] = ("params",)
@@ -65,6 +66,7 @@ class Method:
     holdout: ClassVar[float] = 0.0
     revision: ClassVar[int] = 1
     server_store: ClassVar[bool] = False
+    large_supply: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Checks hyper-parameters; every override calls `super().__post_init__()`, so that a plug-in does not hide its host's."""
@@ -102,6 +104,10 @@ class Method:
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         """What the clients of `cohort` receive: `common` (one copy for all) and `own` (a row a client)."""
         return Tree(params=server.params), Tree()
+
+    def received(self, common: Tree, own: Tree) -> Tree:
+        """What one client takes of what `send` gave, for counting; default: all of `common` and its row `own`."""
+        return Tree(common=common, own=own)
 
     def serve(self, server: Tree, uploads: Tree, batch: Tree, cohort: Tree, ctx: Context) -> Tree:
         """One step of a server phase (only called where `phases` has one); what changed in `server`."""

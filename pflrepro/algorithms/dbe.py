@@ -10,7 +10,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.phases import Part, Prologue
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range
+from pflrepro.errors import UserError, check_range
 from pflrepro.trees import Tree
 
 
@@ -49,6 +49,10 @@ class PRBM(Method):
     def layout(self, setup: Setup) -> dict[str, Part]:
         return super().layout(setup) | {"bias": Part("personal", Tree(b=setup.zeros(setup.features)))}
 
+    def init_client(self, setup: Setup, info: Tree) -> Tree:
+        _check_head(setup)
+        return super().init_client(setup, info)
+
     def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
         return super().embed(params, z, ctx) + params.bias.b
 
@@ -79,6 +83,7 @@ class MR(Method):
         return Prologue(FeatureMeans(self.mr_momentum))
 
     def init_server(self, setup: Setup) -> Tree:
+        _check_head(setup)
         return super().init_server(setup) | Tree(zbar=setup.zeros(setup.features))
 
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
@@ -96,6 +101,16 @@ class MR(Method):
         r = (1 - self.mr_momentum) * local.r + self.mr_momentum * mean(out.z, batch)
         penalty = 0.5 * ((r - ctx.common.zbar) ** 2).mean()
         return value + self.kappa * penalty, out | Tree(keep=Tree(r=r))
+
+
+def _check_head(setup: Setup) -> None:
+    """`UserError` where something that changes their length stands between the features and a linear head."""
+    weight = setup.parts["head"].params.get("weight")
+    if weight is not None and weight.ndim == 2 and weight.shape[1] != setup.features:
+        raise UserError(
+            f"DBE's bias and means have the length of the features, {setup.features}, but the head reads {weight.shape[1]} numbers: "
+            "use the host without a projection that changes it (MOON: projection=none)"
+        )
 
 
 @dataclass(frozen=True)

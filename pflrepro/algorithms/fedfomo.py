@@ -64,6 +64,9 @@ class FedFomo(Method):
         ranked = server.P[cohort.id].argsort(dim=1, descending=True, stable=True)
         return server.only(["params", "models"]), Tree(chosen=ranked[:, : self.models])
 
+    def received(self, common: Tree, own: Tree) -> Tree:
+        return Tree(models=common.models[own.chosen])
+
     # ---- the round of a client -----------------------------------------------------------------------------------------------
     def phases(self, clock: Clock) -> list[Phase]:
         return [Phase("weigh", data="valid", scan=True), Phase()]

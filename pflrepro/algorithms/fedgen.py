@@ -37,8 +37,11 @@ class FedGen(Method):
     Attributes:
         form: `simplified` (recommended for DBE's tables) or `official`.
         weight: of the generated terms; 1 [LIB, off].
-        server_steps: Adam steps a round; 1000 [LIB]. generator_rate: 0.005 [LIB]. generator_decay: 0 [LIB].
-        noise, hidden: length of e and width of G; 512, 512 [LIB].
+        server_steps: Adam steps a round; 1000 [LIB].
+        generator_rate: learning rate of Adam; 0.005 [LIB].
+        generator_decay: weight decay of Adam; 0 [LIB].
+        noise: length of e; 512 [LIB].
+        hidden: width of G; 512 [LIB].
         rows: generated features a step; 10, the batch size of DBE's protocol [LIB: the batch size].
         diversity: 1 [recalled]; only in the official form.
     """

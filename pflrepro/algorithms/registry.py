@@ -36,11 +36,32 @@ def _methods(*entries: Entry) -> dict[str, Entry]:
 
 
 ALGORITHMS: dict[str, Entry] = _methods(
+    # one global model
     Entry("fedavg", "FedAvg", "McMahan et al., AISTATS 2017", "fedavg:FedAvg"),
-    Entry("local", "Local", "no federation", "local:Local", "own model"),
     Entry("fedprox", "FedProx", "Li et al., MLSys 2020", "fedprox:FedProx"),
     Entry("scaffold", "SCAFFOLD", "Karimireddy et al., ICML 2020", "scaffold:Scaffold"),
+    Entry("moon", "MOON", "Li et al., CVPR 2021", "moon:Moon"),
     Entry("fedgen", "FedGen", "Zhu et al., ICML 2021", "fedgen:FedGen"),
+    Entry("fedcm", "FedCM", "Xu et al., 2021", "fedcm:FedCM"),
+    Entry("feddecorr", "FedDecorr", "Shi et al., ICLR 2023", "feddecorr:FedDecorr"),
+    Entry("fedntd", "FedNTD", "Lee et al., NeurIPS 2022", "fedntd:FedNTD"),
+    # fairness and robustness
+    Entry("afl", "AFL", "Mohri et al., ICML 2019", "afl:AFL"),
+    Entry("q-ffl", "q-FFL", "Li et al., ICLR 2020", "qffl:QFFL"),
+    Entry("groupdro", "GroupDRO", "Sagawa et al., ICLR 2020", "groupdro:GroupDRO"),
+    # mixing and alignment
+    Entry("fedmix", "FedMix", "Yoon et al., ICLR 2021", "fedmix:FedMix"),
+    Entry("dann", "DANN", "Ganin et al., JMLR 2016", "dann:DANN"),
+    Entry("vhl", "VHL", "Tang et al., ICML 2022", "vhl:VHL"),
+    # personalised
+    Entry("local", "Local", "no federation", "local:Local", "own model"),
+    Entry(
+        "fedavgft",
+        "FedAvgFT",
+        "McMahan et al., AISTATS 2017, fine-tuned",
+        "fedavgft:FedAvgFT",
+        "global model after local fine-tuning",
+    ),
     Entry(
         "per-fedavg",
         "Per-FedAvg",
@@ -50,32 +71,73 @@ ALGORITHMS: dict[str, Entry] = _methods(
     ),
     Entry("pfedme", "pFedMe", "Dinh et al., NeurIPS 2020", "pfedme:PFedMe", "personal model"),
     Entry("ditto", "Ditto", "Li et al., ICML 2021", "ditto:Ditto", "personal model"),
+    Entry("apfl", "APFL", "Deng et al., 2020", "apfl:APFL", "mixture of own and global model"),
+    Entry("fedphp", "FedPHP", "Li et al., ECML-PKDD 2021", "fedphp:FedPHP", "historical private model"),
     Entry("fedper", "FedPer", "Arivazhagan et al., 2019", "fedper:FedPer", "global base, own head"),
     Entry("fedrep", "FedRep", "Collins et al., ICML 2021", "fedrep:FedRep", "global base, own head"),
+    Entry("lg-fedavg", "LG-FedAvg", "Liang et al., 2020", "lgfedavg:LGFedAvg", "own base, global head"),
+    Entry("fedrod", "FedRoD", "Chen and Chao, ICLR 2022", "fedrod:FedRoD", "global base, sum of global and own head"),
     Entry("fedbabu", "FedBABU", "Oh et al., ICLR 2022", "fedbabu:FedBABU", "global model after local fine-tuning"),
     Entry("fedfomo", "FedFomo", "Zhang et al., ICLR 2021", "fedfomo:FedFomo", "own model"),
     Entry("apple", "APPLE", "Luo and Wu, IJCAI 2022", "apple:Apple", "own mixture of all core models"),
     Entry("fedpac", "FedPAC", "Xu et al., ICLR 2023", "fedpac:FedPAC", "global base, own combined head"),
     Entry("fedproto", "FedProto", "Tan et al., AAAI 2022", "fedproto:FedProto", "own base, nearest global prototype"),
+    # the papers' own; DBE and FedBR are plug-ins on FedAvg
     Entry("gpfl", "GPFL", "Zhang et al., ICCV 2023", "gpfl:GPFL", "global base and valve, own head"),
+    Entry(
+        "pfedfda",
+        "pFedFDA",
+        "McLaughlin and Su, NeurIPS 2024",
+        "pfedfda:PFedFDA",
+        "global base, own Gaussian classifier",
+    ),
+    Entry("grp-fed", "GRP-FED", "Chou et al., 2021", "grpfed:GRPFED", "own extractor under the global classifier"),
 )
 
-_MR_HOSTS = ("fedavg", "ditto", "fedper", "fedrep", "fedbabu", "fedfomo")
+_MR_HOSTS = ("fedavg", "ditto", "apfl", "fedper", "fedrep", "fedrod", "fedbabu", "fedfomo")
+_FEDBR_HOSTS = ("fedavg", "fedcm", "feddecorr", "fedntd")
+_MIXUP_HOSTS = ("fedavg", "moon", "fedcm", "feddecorr", "fedntd", "groupdro", "vhl")
+# In the order in which they are put on a host.
 PLUGINS: dict[str, Entry] = _methods(
-    Entry("dbe", "DBE", "Zhang et al., NeurIPS 2023", "dbe:DBE", "", ("fedavg", "fedprox", "scaffold", "fedgen")),
+    Entry("mixup", "Mixup", "Zhang et al., ICLR 2018", "mixup:Mixup", "", _MIXUP_HOSTS),
+    Entry(
+        "fedbr",
+        "FedBR",
+        "Guo et al., ICML 2023",
+        "fedbr:FedBR",
+        "",
+        _FEDBR_HOSTS + tuple(f"{host}+mixup" for host in _FEDBR_HOSTS),
+    ),
+    Entry(
+        "dbe", "DBE", "Zhang et al., NeurIPS 2023", "dbe:DBE", "", ("fedavg", "fedprox", "scaffold", "moon", "fedgen")
+    ),
     Entry("prbm", "PRBM", "Zhang et al., NeurIPS 2023", "dbe:PRBM", "", ("fedavg",)),
     Entry("mr", "MR", "Zhang et al., NeurIPS 2023", "dbe:MR", "", _MR_HOSTS),
 )
 
-ALIASES = {"dbe": "fedavg+dbe"}
+METHOD_PLUGINS = ("dbe", "fedbr", "mixup")  # methods of their own in the papers' tables, where they stand on FedAvg
+ALIASES = {name: f"fedavg+{name}" for name in PLUGINS}
 
 _NOT_PLAIN = "its local steps are not plain SGD on one loss [DBE section 5.2.3]"
 _NO_MODEL = "its server holds no model to take the feature means with, and no paper defines it"
-_REFUSED = {("mr", host): _NOT_PLAIN for host in ("per-fedavg", "pfedme", "apple")} | {
-    ("mr", "fedpac"): _NO_MODEL,
-    ("dbe", "fedpac"): _NO_MODEL,
-    ("dbe", "apple"): _NO_MODEL,
-}
+_LABELS = "it sorts samples by their label, and a mixed sample has two"
+_TWO_BASES = "its clients train two bases, and no paper says behind which one the personal bias stands"
+_HALVES = "it splits every batch in halves of its own"
+_OWN_BASES = "its clients keep their bases, and FedBR is about the one that they share"
+_OWN_STEPS = "its local steps are not plain SGD on one loss, and no paper says where FedBR's two steps go"
+_OWN_DATA = "it hands data of its own to the clients"
+# (plug-in, host) -> why no such combination is made.
+_REFUSED = (
+    {("mr", host): _NOT_PLAIN for host in ("per-fedavg", "pfedme", "apple")}
+    | {(plugin, host): _NO_MODEL for plugin in ("mr", "dbe") for host in ("fedpac", "pfedfda")}
+    | {(plugin, "apple"): _NO_MODEL for plugin in ("prbm", "dbe")}
+    | {("mixup", host): _LABELS for host in ("fedgen", "fedproto", "fedpac", "gpfl", "pfedfda")}
+    | {("mixup", "per-fedavg"): _HALVES}
+    | {(plugin, "grp-fed"): _TWO_BASES for plugin in ("prbm", "dbe")}
+    | {("fedbr", host): _OWN_BASES for host in ("local", "lg-fedavg", "fedfomo", "fedproto", "apple", "grp-fed")}
+    | {("fedbr", host): _OWN_STEPS for host in ("per-fedavg", "pfedme", "dann")}
+    | {("fedbr", host): _OWN_DATA for host in ("fedmix", "vhl")}
+)
 
 
 def names() -> list[str]:
@@ -124,9 +186,19 @@ def revision(name: str) -> int:
     return sum(part.revision for part in _parts(name))
 
 
+def load_plugin(name: str) -> type[Method]:
+    """The class of the plug-in `name`."""
+    if name not in PLUGINS:
+        raise unknown("plug-in", name, PLUGINS)
+    return _load(f"pflrepro.algorithms.{PLUGINS[name].path}")
+
+
 def canonical_name(name: str) -> str:
-    """`name` with aliases resolved: "dbe" is "fedavg+dbe"."""
-    return ALIASES.get(name, name)
+    """`name` with aliases resolved and plug-ins in their order: "fedbr+mixup" is "fedavg+mixup+fedbr"."""
+    first, *plugins = name.split("+")
+    host, *implied = ALIASES.get(first, first).split("+")
+    order = {plugin: position for position, plugin in enumerate(PLUGINS)}
+    return "+".join([host, *sorted(implied + plugins, key=lambda plugin: order.get(plugin, len(order)))])
 
 
 def _composed(name: str) -> type[Method]:

@@ -82,7 +82,7 @@ class Scaffold(Method):
         kept, _ = super().finish(local, client, ctx)
         shared = ctx.pick(local.params, "shared")
         change = shared - ctx.common.params.only(shared)
-        steps = _effective_steps(ctx.steps.train, ctx.task.momentum, ctx.scalars.rate)
+        steps = effective_steps(ctx.steps.train, ctx.task.momentum, ctx.scalars.rate)
         moves = (ctx.steps.train > 0) & (ctx.scalars.rate > 0)
         if self.option == "II":
             divisor = torch.where(moves, steps * ctx.scalars.rate, 1.0)
@@ -105,7 +105,7 @@ def _zero_controls(setup: Setup) -> Tree:
     return Tree(shared)
 
 
-def _effective_steps(steps: Tensor, momentum: float, like: Tensor) -> Tensor:
+def effective_steps(steps: Tensor, momentum: float, like: Tensor) -> Tensor:
     """How many times a constant gradient g is in (w^t - y) / eta after `steps` steps with momentum."""
     steps = steps.to(like.dtype)
     return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)

@@ -1,4 +1,4 @@
-"""Convex quadratic programmes over the probability simplex, solved exactly on the host."""
+"""The probability simplex: convex quadratic programmes over it and projections onto it, solved exactly on the host."""
 
 from __future__ import annotations
 
@@ -22,3 +22,21 @@ def minimise(matrix: np.ndarray) -> np.ndarray:
     lower = np.linalg.cholesky(scaled + RIDGE * np.eye(len(matrix)))
     x, _ = nnls(lower.T, solve_triangular(lower, np.ones(len(matrix)), lower=True))
     return x / x.sum()
+
+
+def project(point: np.ndarray, total: float = 1.0) -> np.ndarray:
+    """argmin |a - v| over a >= 0, sum(a) = total, for v [m]; float64 [m].
+
+    With v sorted descending into u: theta = (u_1 + ... + u_r - total) / r for the largest r whose u_r exceeds that theta,
+    a = max(v - theta, 0). Zeros for a total of 0; not-a-number where v holds what is not finite.
+    """
+    point = np.asarray(point, dtype=np.float64)
+    if not np.isfinite(point).all():
+        return np.full_like(point, np.nan)
+    if total <= 0:
+        return np.zeros_like(point)
+    point = point - point.max()  # the projection does not feel it, and nothing cancels
+    ordered = np.sort(point)[::-1]
+    thetas = (np.cumsum(ordered) - total) / np.arange(1, len(point) + 1)
+    theta = thetas[np.flatnonzero(ordered > thetas)[-1]]
+    return np.maximum(point - theta, 0)

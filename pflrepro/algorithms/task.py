@@ -25,7 +25,7 @@ class Task:
         clients: N. classes: C. features: K, the length of z.
         info: one row a client: `id` [N], `n` [N] training samples (without the validation share), `counts` [N, C] of the same.
         base, head: the network as functions (params, buffers, x, training) -> (output, buffers).
-        local_epochs, batch_size, momentum: the run's settings that a method's formulas may need.
+        local_epochs, batch_size, momentum, rounds, participation: the run's settings that a method's formulas may need.
     """
 
     clients: int
@@ -37,6 +37,8 @@ class Task:
     local_epochs: int = 1
     batch_size: int = 10
     momentum: float = 0.0
+    rounds: int = 1
+    participation: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ def add(verbs: Any) -> None:
         "list", help="what there is: algorithms, data sets, models, partitions, papers, artefacts", description=__doc__
     )
     parser.add_argument("what", metavar="WHAT", choices=tuple(KINDS), help=", ".join(KINDS))
-    parser.add_argument("--long", action="store_true", help="every column")
+    parser.add_argument(
+        "--long", action="store_true", help="every column; of algorithms also the counted cost of a round"
+    )
     add_json(parser)
     parser.set_defaults(handler=handle, parser=parser)
 
@@ -28,25 +30,44 @@ def handle(arguments: argparse.Namespace) -> Answer:
         from pflrepro.algorithms.registry import hyperparameters
 
         rows = [row | {"options": hyperparameters(row["name"])} for row in rows]
+    if arguments.what == "algorithms" and arguments.long:
+        rows = [row if row["kind"] == "combination" else row | costs(row["name"]) for row in rows]
     columns = list(dict.fromkeys(key for row in rows for key in row)) if arguments.long else list(short)
     return Answer(rows, table(rows, columns))
 
 
 def algorithms() -> tuple[Rows, tuple[str, ...]]:
-    """Everything that --algorithm takes: the methods, and each plug-in on the methods that a paper combines it with."""
-    from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
+    """Everything that --algorithm takes: the methods, and the combinations with plug-ins that a paper uses."""
+    from pflrepro.algorithms.registry import ALGORITHMS, METHOD_PLUGINS, PLUGINS, canonical_name
 
-    rows = [
-        {"name": name, "title": entry.title, "paper": entry.paper, "tested": entry.tested}
-        for name, entry in ALGORITHMS.items()
-    ]
+    def row(name: str, title: str, paper: str, tested: str, kind: str) -> dict[str, Any]:
+        return {"name": name, "title": title, "paper": paper, "tested": tested, "kind": kind}
+
+    rows = [row(e.name, e.title, e.paper, e.tested, "method") for e in ALGORITHMS.values()]
+    for name, plugin in PLUGINS.items():  # alone, on FedAvg; three of them are methods of the papers
+        kind = "method" if name in METHOD_PLUGINS else "plug-in"
+        rows.append(row(name, plugin.title, plugin.paper, ALGORITHMS["fedavg"].tested, kind))
     for plugin in PLUGINS.values():
-        for host in (ALGORITHMS[name] for name in plugin.hosts):
-            title = f"{host.title}+{plugin.title}"
-            rows.append(
-                {"name": f"{host.name}+{plugin.name}", "title": title, "paper": plugin.paper, "tested": host.tested}
-            )
+        for hosts in plugin.hosts:
+            name = canonical_name(f"{hosts}+{plugin.name}")
+            host, *added = name.split("+")
+            title = "+".join([ALGORITHMS[host].title, *(PLUGINS[each].title for each in added)])
+            rows.append(row(name, title, plugin.paper, ALGORITHMS[host].tested, "combination"))
     return rows, ("name", "title", "paper")
+
+
+def costs(algorithm: str) -> dict[str, float]:
+    """What a participant's round costs with the default options, counted on the papers' CNN with 20 clients.
+
+    Messages and memory in multiples of the network's size; passes in multiples of the client's training samples.
+    """
+    from pflrepro.algorithms.registry import build_method
+    from pflrepro.simulation.cost import CHEAPER, cost_of
+
+    cost = cost_of(build_method(algorithm, CHEAPER.get(algorithm.partition("+")[0])))
+    sizes = {name: round(getattr(cost, name) / cost.model, 3) for name in ("down", "up", "memory")}
+    passes = ("backward", "forward", "head_only", "test_backward", "test_forward")
+    return sizes | {name: round(getattr(cost, name), 3) for name in passes}
 
 
 def datasets() -> tuple[Rows, tuple[str, ...]]:
@@ -72,7 +93,10 @@ def datasets() -> tuple[Rows, tuple[str, ...]]:
 def models() -> tuple[Rows, tuple[str, ...]]:
     from pflrepro.models import MODELS
 
-    rows = [{"name": name, "title": entry.title, "inputs": entry.inputs} for name, entry in MODELS.items()]
+    rows = [
+        {"name": name, "title": entry.title, "inputs": entry.inputs, "splits": list(entry.splits), "split": entry.split}
+        for name, entry in MODELS.items()
+    ]
     return rows, ("name", "title", "inputs")
 
 

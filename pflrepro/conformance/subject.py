@@ -22,6 +22,7 @@ from pflrepro.randomness import generator
 from pflrepro.simulation import schedule
 from pflrepro.simulation.settings import Settings
 from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.source import DataSource, Supplies
 
 SEEDS = (0, 1)
 ROUNDS = 3
@@ -159,9 +160,15 @@ def streams_of(order: Sequence[int]) -> Iterator[None]:
 
 
 def renumbered_simulation(order: Sequence[int]) -> type[Simulation]:
-    """A simulation whose cohorts are those of the old numbers."""
+    """A simulation whose cohorts are those of the old numbers, and whose supplies are made from the old numbers' data."""
 
     class Renumbered(Simulation):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            before = federation().hold_out(self.method.holdout)
+            source = (before, self.seeds[0], self.dtype, self.settings.batch_size)
+            self._supplies = {self.seeds[0]: Supplies(self.method, DataSource(*source))}
+
         def cohort(self, replica: Any, t: int) -> np.ndarray:
             return np.flatnonzero(np.isin(order, super().cohort(replica, t)))
 

@@ -75,7 +75,7 @@ class Experiment:
 
     Attributes:
         algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`. options: the method's own settings, as pairs or a mapping.
-        model: a name in `pflrepro.models.MODELS`. seed: of everything but the partition.
+        model: a name in `pflrepro.models.MODELS`, with `@layer` cut elsewhere into base and head. seed: of everything but the partition.
         rounds ... patience: see `pflrepro.simulation.Settings`, whose defaults are the papers' protocol.
         dtype: `float32` or `float64`.
     """
@@ -212,10 +212,9 @@ class Experiment:
     def _check_names(self) -> None:
         from pflrepro.algorithms.registry import canonical_name
         from pflrepro.experiments.identity import user_source
-        from pflrepro.models import MODELS
+        from pflrepro.models import canonical
 
-        if self.model not in MODELS:
-            raise unknown("model", self.model, MODELS)
+        object.__setattr__(self, "model", canonical(self.model))
         self.settings()
         self.method()
         user_source(self.algorithm)

@@ -30,6 +30,7 @@ class FunctionalModule:
 
     def __init__(self, module: nn.Module) -> None:
         self.has_buffers = any(True for _ in buffers_of(module).leaves())
+        self.size = sum(parameter.numel() for parameter in module.parameters())
         self._skeleton = copy.deepcopy(module).to("meta").requires_grad_(False)
         self._local = threading.local()
 
@@ -40,7 +41,7 @@ class FunctionalModule:
         return self._local.modes[training](parameters, buffers, x, training)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"has_buffers": self.has_buffers, "_skeleton": self._skeleton}
+        return {"has_buffers": self.has_buffers, "size": self.size, "_skeleton": self._skeleton}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _local=threading.local())

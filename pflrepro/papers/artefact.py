@@ -22,17 +22,19 @@ class Row:
     """One line of a table: a method as the paper prints it, and its name here (plug-ins joined with `+`).
 
     `aliases`: other names under which the published files list the same method.
-    `options`: (model, options) pairs, only where the paper's value is not our default.
+    `always`, `options`: the method's own settings on every model, and (model, settings) pairs, only where the paper's value
+    is not our default.
     """
 
     label: str
     algorithm: str
     aliases: tuple[str, ...] = ()
     options: tuple[tuple[str, Options], ...] = ()
+    always: Options = ()
 
     def options_for(self, model: str) -> Options:
         """The method's own settings for one model; empty: our defaults, the papers' values for the small CNN."""
-        return dict(self.options).get(model, ())
+        return tuple((dict(self.always) | dict(dict(self.options).get(model, ()))).items())
 
 
 @dataclass(frozen=True)

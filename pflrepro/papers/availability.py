@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pflrepro.errors import UserError
+
 
 def missing_part(algorithm: str, dataset: str, model: str) -> str | None:
     """The first part of a cell that the package has not got, in words; None if it has all."""
     from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
     from pflrepro.data.datasets import DATASETS
-    from pflrepro.models import MODELS
+    from pflrepro.models import find
 
     if dataset not in DATASETS:
         return f"data set {dataset} not in the package"
-    if model not in MODELS:
+    try:
+        find(model)
+    except UserError:
         return f"model {model} not in the package"
     base, *plugins = algorithm.split("+")
     if base not in ALGORITHMS:

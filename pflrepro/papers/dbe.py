@@ -28,11 +28,20 @@ ROWS = (
     Row("FedRep", "fedrep"),
     Row("FedRoD", "fedrod"),
     Row("FedBABU", "fedbabu"),
-    Row("APFL", "apfl"),
+    # The platform's form, which the paper's numbers come from [inferred: same authors].
+    Row("APFL", "apfl", always=(("form", "platform"), ("alpha", 1.0), ("adaptive", True))),
     Row("FedFomo", "fedfomo"),
     Row("APPLE", "apple"),
     Row("FedAvg", "fedavg"),
-    Row("FedAvg+DBE", "fedavg+dbe", aliases=("FedDBE",)),
+    Row(
+        "FedAvg+DBE",
+        "fedavg+dbe",
+        aliases=("FedDBE",),
+        options=(  # [recalled]
+            ("resnet18", (("kappa", 1.0), ("mr_momentum", 0.1))),
+            ("fasttext", (("kappa", 0.1), ("mr_momentum", 1.0))),
+        ),
+    ),
 )
 
 _PATHOLOGICAL = "partition=pathological;N=20;rho=1;classes_per_client="

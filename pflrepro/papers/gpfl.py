@@ -26,9 +26,17 @@ ROWS = (
     Row("FedPer", "fedper"),
     Row("FedRep", "fedrep"),
     Row("FedRoD", "fedrod"),
-    Row("FedPHP", "fedphp"),
+    # The platform's form of the time; weight and inheritance by a later remark of the author.
+    Row("FedPHP", "fedphp", always=(("form", "legacy"), ("weight", 0.01), ("inheritance", 0.9))),
     Row("FedProto", "fedproto"),
-    Row("GPFL", "gpfl"),
+    Row(
+        "GPFL",
+        "gpfl",
+        options=tuple(
+            (model, (("guidance", 1e-4), ("decay", 0.0))) for model in ("resnet18", "fasttext")
+        )  # [GPFL-code]
+        + (("har-cnn", (("guidance", 0.01), ("decay", 1.0))),),
+    ),
 )
 
 # DBE Table 5 has the same columns and one more (100 clients, half of them in a round).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pflrepro.errors import unknown
-from pflrepro.papers import dbe, demo, fmnist, gpfl
+from pflrepro.papers import dbe, demo, fmnist, gpfl, learning
 from pflrepro.papers.artefact import Artefact
 
 PAPERS: dict[str, str] = {
@@ -23,7 +23,9 @@ def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
     return table
 
 
-ARTEFACTS: dict[str, Artefact] = _by_id(demo.DIGITS, dbe.TABLE5, gpfl.TABLE1, gpfl.FIGURE2A, fmnist.FMNIST)
+ARTEFACTS: dict[str, Artefact] = _by_id(
+    demo.DIGITS, learning.METHODS, dbe.TABLE5, gpfl.TABLE1, gpfl.FIGURE2A, fmnist.FMNIST
+)
 
 
 def find(name: str | Artefact) -> Artefact:

@@ -35,7 +35,7 @@ class Batched:
     differentiate = staticmethod(differentiate)
 
     def participate(self, program: Program, launch: Launch) -> Tree:
-        if program.method.server_store and len(launch.received) > 1:
+        if _large(program.method) and len(launch.received) > 1:
             return _seed_by_seed(launch, lambda part: self.participate(program, part))
         mapped = Mapped(program, launch)
         scalars = launch.scalars[""]
@@ -230,6 +230,11 @@ def _one_copy(program: Program, launch: Launch) -> tuple[str, ...]:
     return tuple(
         name for name in launch.received[0].common.params if kinds[name] in ("shared", "frozen") and name not in own
     )
+
+
+def _large(method: Method) -> bool:
+    """Whether what all clients of a seed receive is too large for a copy a row."""
+    return method.server_store or method.large_supply
 
 
 def _seed_by_seed(launch: Launch, work: Callable[[Launch], Tree]) -> Tree:

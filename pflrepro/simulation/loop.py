@@ -146,12 +146,13 @@ def _run_phase(
     sums = Tree()
     k = -1
     with _located(program, launch, i, lambda: f"phase {phase.name!r}, step {k}", lambda: local):
-        if phase.scan:
+        if phase.scan and table.steps[i] == 0:
             empty = program.batch(phase, torch.zeros(1, dtype=torch.int64), torch.zeros(1), Tree())
             sums = program.observe(local, empty, ctx).map(torch.zeros_like)
-        for k, batch in enumerate(_unpadded(program, phase, table, i)):  # noqa: B007 (k is told when a step fails)
+        for k, batch in enumerate(_unpadded(program, phase, table, i)):
             if phase.scan:
-                sums = sums + program.observe(local, batch, ctx)
+                seen = program.observe(local, batch, ctx)
+                sums = sums + seen if k else seen
             else:
                 local = program.step(local, batch, ctx)
         return program.leave(local, sums, phase, received, row, scalars)

@@ -270,9 +270,9 @@ class Simulation:
             replica.held = replica.held.put(chosen, result.held)
         if not self.traffic and not prefix:
             rows = max(len(ids), 1)
-            sent = method.send(replica.server, cohort_tree)
-            own = sent[0].size() + sent[1].size() / rows
-            self.traffic = {"numbers_down": float(own), "numbers_up": result.upload.size() / rows}
+            common, own = method.send(replica.server, cohort_tree)
+            down = method.received(common, own[0]).size()
+            self.traffic = {"numbers_down": float(down), "numbers_up": result.upload.size() / rows}
 
     def _server_context(self, program: Program, phase: Phase | None, clock: Clock, received: Tree) -> Context:
         scalars = program.scalars(phase, clock)

@@ -64,6 +64,8 @@ class Supplies:
 
     def at(self, t: int) -> Tree | None:
         """What clients hold in round `t`: the newest supply of the rounds 0..t, None without; a prologue (t < 0) has none."""
+        if t < 0:
+            return None
         if t == self._asked:
             return self._tree
         for r in range(t, self._asked if t > self._asked else -1, -1):

@@ -27,6 +27,8 @@ def task_of(federation: Federation, network: SplitModel, settings: Settings) -> 
         local_epochs=settings.local_epochs,
         batch_size=settings.batch_size,
         momentum=settings.momentum,
+        rounds=settings.rounds,
+        participation=settings.participation,
     )
 
 

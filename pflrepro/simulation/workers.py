@@ -20,15 +20,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
+import numpy as np
 import torch
 
 from pflrepro.errors import RunFailed
+from pflrepro.trees import Tree
 
 if TYPE_CHECKING:
     from pflrepro.data.federation import Federation
     from pflrepro.simulation.launch import Launch
     from pflrepro.simulation.program import Program
-    from pflrepro.trees import Tree
 
 IDLE_SECONDS = 120  # after which an idle worker process ends by itself
 
@@ -50,6 +51,8 @@ class Workers:
     def __init__(self, count: int) -> None:
         self.count = count
         self._samples: tuple[weakref.ref, str] | None = None
+        self._supplies: dict[int, tuple[Tree, str]] = {}  # the newest ones, by identity, with their files
+        weakref.finalize(self, _remove_all, self._supplies)
 
     def map(self, work: Work, program: Program, launch: Launch, order: Sequence[int]) -> dict[int, Tree]:
         """row -> `work(program, launch, row)` for the rows in `order`, handed out in that order."""
@@ -63,12 +66,26 @@ class Workers:
         x = program.federation.x
         place = (self._file_of(program.federation), tuple(x.shape), x.dtype)
         try:
-            waiting = {i: executor.submit(_one_row, key, blob, place, packed(launch.one(i))) for i in order}
+            waiting = {i: executor.submit(_one_row, key, blob, place, *self._row(launch, i)) for i in order}
             return {i: pickle.loads(future.result()) for i, future in waiting.items()}
         except BrokenProcessPool as error:
             raise RunFailed(
                 f"a worker process ended unexpectedly (out of memory?); try fewer workers: {error}"
             ) from None
+
+    def _row(self, launch: Launch, i: int) -> tuple[bytes, str]:
+        """(row i packed without the data that all clients are supplied with, the file that holds these or "")."""
+        one = launch.one(i)
+        supplied = one.received[0].common.get("supplied")
+        if supplied is None:
+            return packed(one), ""
+        if id(supplied) not in self._supplies:
+            while len(self._supplies) >= len(launch.received):
+                _remove(self._supplies.pop(next(iter(self._supplies)))[1])
+            self._supplies[id(supplied)] = (supplied, _written(supplied))
+        light = Tree(one.received[0])
+        light["common"] = light.common.without(["supplied"])
+        return packed(replace(one, received=[light])), self._supplies[id(supplied)][1]
 
     def _file_of(self, federation: Federation) -> str:
         """The file that the federation's samples are mapped from, written once."""
@@ -97,9 +114,22 @@ def packed(value: Any) -> bytes:
     return buffer.getvalue()
 
 
+def _written(tree: Tree) -> str:
+    """A file of a tree's leaves as arrays, keyed by their paths."""
+    handle, path = tempfile.mkstemp(prefix="pflrepro-supplied-", suffix=".npz")
+    with os.fdopen(handle, "wb") as file:
+        np.savez(file, **{name: leaf.cpu().numpy() for name, leaf in tree.flat().items()})
+    return path
+
+
 def _remove(path: str) -> None:
     if os.path.exists(path):
         os.remove(path)
+
+
+def _remove_all(supplies: dict[int, tuple[Tree, str]]) -> None:
+    for _, path in supplies.values():
+        _remove(path)
 
 
 def _without_samples(federation: Federation) -> Federation:
@@ -117,10 +147,18 @@ def _mapped(path: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tens
     return torch.from_file(path, shared=True, size=size, dtype=dtype).view(shape)
 
 
+@lru_cache(maxsize=4)
+def _supplied(path: str) -> Tree:
+    with np.load(path, allow_pickle=False) as arrays:
+        return Tree.of_paths({name: torch.from_numpy(arrays[name]) for name in arrays.files})
+
+
 _programs: dict[str, Any] = {}
 
 
-def _one_row(key: str, blob: bytes, place: tuple[str, tuple[int, ...], torch.dtype], launch: bytes) -> bytes:
+def _one_row(
+    key: str, blob: bytes, place: tuple[str, tuple[int, ...], torch.dtype], packed_launch: bytes, supplied: str
+) -> bytes:
     """One row in a worker process; the program is kept for the next row."""
     torch.set_num_threads(1)
     if key not in _programs:
@@ -130,4 +168,7 @@ def _one_row(key: str, blob: bytes, place: tuple[str, tuple[int, ...], torch.dty
         _programs[key] = (work, program)
     work, program = _programs[key]
     with torch.no_grad():
-        return packed(work(program, pickle.loads(launch), 0))
+        launch = pickle.loads(packed_launch)
+        if supplied:
+            launch.received[0]["common"] = launch.received[0].common | Tree(supplied=_supplied(supplied))
+        return packed(work(program, launch, 0))

@@ -24,6 +24,40 @@ PROTOTYPES = {"server/params/prototypes": "means of features"}
 PAC = {"server/centroids": "means of features", "server/present": "classes seen"}
 FOMO = {"server/P": "preferences", "server/models": "starts empty"}
 
+NUMBERED = {"client_permutation": "the discriminator's outputs are numbered as the clients, with weights of their own"}
+AFL_WEIGHTS = {"server/weights": "the mixture over clients"}
+DRO_WEIGHTS = {"server/log_weights": "the weights of the clients"}
+COUNT = {"clients/count": "the rounds taken part in"}
+FEDTORCH = {"tested": "average", "start": "sizes", "floor": 0.001, "step_decay": 0.9, "loss_of": "first"}
+VIRTUAL = {"virtual_samples": 24, "virtual_batch": 7}  # the real sizes only take longer
+SEEN = {"clients/seen": "whether the client has taken part"}
+PLATFORM = {"form": "platform", "alpha": 1.0, "adaptive": True}
+FDA = {
+    "server/mu": "means of features",
+    "server/sigma": "covariance of features",
+    "clients/beta": "the last interpolation",
+}
+FDA_PAPER = {
+    "coefficients": "separate",
+    "cov_reg": "paper",
+    "features": "after",
+    "initial_means": "normal",
+    "test_rows": 1,
+}
+GRP = {
+    "server/q": "the power",
+    "server/spread": "the spread of the losses",
+    "server/started": "whether a round has been closed",
+}
+GRP_OTHER = {
+    "discriminator_loss": "paper",
+    "regulariser": "non-saturating",
+    "classifier": "received",
+    "reference": "trained",
+    "reported": "last-batch",
+    "tested_classifier": "own",
+}
+
 ROWS = [
     Subject("fedavg"),
     Subject("local"),
@@ -43,6 +77,34 @@ ROWS = [
     Subject("fedproto", moves=PROTOTYPES),
     Subject("gpfl", moves=GPFL),
     Subject("gpfl", {"conditions": "received", "magnitude": "sample", "average_condition": True}),
+    Subject("fedavgft", {"tune_epochs": 2}),
+    Subject("fedavgft", {"tune_epochs": 1, "tune_from": "local", "tune_parts": "head"}),
+    Subject("moon", moves=SEEN),
+    Subject("moon", {"projection": "official"}, moves=SEEN),
+    Subject("moon", {"projection": "fedbr", "previous": "last-or-initial"}, moves=SEEN),
+    Subject("moon", {"projection": "fedbr-code", "previous": "initial-base"}, moves=SEEN),
+    Subject("fedcm"),
+    Subject("fedcm", {"momentum_mode": "code"}),
+    Subject("feddecorr"),
+    Subject("feddecorr", {"decorrelation_form": "official"}),
+    Subject("fedntd"),
+    Subject("afl", moves=AFL_WEIGHTS),
+    Subject("afl", FEDTORCH, moves=AFL_WEIGHTS),
+    Subject("q-ffl"),
+    Subject("q-ffl", {"form": "reweighted"}),
+    Subject("groupdro", moves=DRO_WEIGHTS),
+    Subject("groupdro", {"loss_of": "all"}, moves=DRO_WEIGHTS),
+    Subject("dann", without=NUMBERED),
+    Subject("dann", {"labels": "slot", "weight": 1.0}, without=NUMBERED),
+    Subject("lg-fedavg"),
+    Subject("fedrod"),
+    Subject("fedrod", {"start": "zero"}),
+    Subject("apfl"),
+    Subject("apfl", {"adaptive": True}),
+    Subject("apfl", PLATFORM),
+    Subject("fedphp", moves=COUNT),
+    Subject("fedphp", {"regulariser": "mmd", "teach_first": True, "clip": 0.5}, moves=COUNT),
+    Subject("fedphp", {"form": "legacy", "weight": 0.01}, moves=COUNT),
     Subject("fedavg+dbe", moves=ZBAR),
     Subject("fedavg+dbe", {"mr_momentum": 0.1, "kappa": 1.0}, moves=ZBAR),
     Subject("fedavg+prbm"),
@@ -53,6 +115,38 @@ ROWS = [
     Subject("ditto+mr", moves=ZBAR),
     Subject("fedper+mr", moves=ZBAR),
     Subject("fedrep+mr", moves=ZBAR),
+    Subject("apfl+mr", moves=ZBAR),
+    Subject("fedrod+mr", moves=ZBAR),
+    Subject("fedmix"),
+    Subject("fedmix", {"scaling": "released"}),
+    Subject("vhl", VIRTUAL),
+    Subject("vhl", VIRTUAL | {"classes": "shared", "compare": "logits"}),
+    Subject("fedavg+fedbr"),
+    Subject("fedavg+fedbr", {"pseudo_refresh": "once", "tau_mode": "divide", "projection_shape": "code"}),
+    Subject("fedavg+fedbr", {"projection_shape": "none", "pseudo_balanced": True}),
+    Subject("fedcm+fedbr"),
+    Subject("feddecorr+fedbr"),
+    Subject("fedntd+fedbr"),
+    Subject("fedavg+mixup+fedbr"),
+    Subject("fedcm+mixup+fedbr"),
+    Subject("feddecorr+mixup+fedbr"),
+    Subject("fedntd+mixup+fedbr"),
+    Subject("vhl+mixup", VIRTUAL),
+    Subject("pfedfda", moves=FDA),
+    Subject("pfedfda", {"coefficients": "none"}, moves=FDA),
+    Subject("pfedfda", {"features": "after"}, moves=FDA),
+    Subject("pfedfda", {"beta_search": "code", "folds": 3}, moves=FDA),
+    Subject("pfedfda", FDA_PAPER, moves=FDA),
+    Subject("grp-fed", moves=GRP),
+    Subject("grp-fed", {"reported": "received"}, moves=GRP),
+    Subject("grp-fed", GRP_OTHER, moves=GRP),
+    Subject("moon+dbe", moves=ZBAR | SEEN),
+    Subject("fedavg+mixup"),
+    Subject("moon+mixup", moves=SEEN),
+    Subject("fedcm+mixup"),
+    Subject("feddecorr+mixup"),
+    Subject("fedntd+mixup"),
+    Subject("groupdro+mixup", moves=DRO_WEIGHTS),
     Subject("fedbabu+mr", {"tune_epochs": 2}, moves=ZBAR),
     Subject("fedfomo+mr", moves=FOMO | ZBAR),
     Subject("fedavg", model=NORM),
@@ -63,6 +157,18 @@ ROWS = [
     Subject("fedrep", model=NORM),
     Subject("gpfl", model=NORM, moves=GPFL),
     Subject("fedavg+dbe", model=NORM, moves=ZBAR),
+    Subject("moon", model=NORM, moves=SEEN),
+    Subject("fedcm", model=NORM),
+    Subject("fedrod", model=NORM),
+    Subject("apfl", model=NORM),
+    Subject("dann", model=NORM, without=NUMBERED),
+    Subject("afl", model=NORM, moves=AFL_WEIGHTS),
+    Subject("fedavg+mixup", model=NORM),
+    Subject("fedmix", model=NORM),
+    Subject("pfedfda", model=NORM, moves=FDA),
+    Subject("grp-fed", model=NORM, moves=GRP),
+    Subject("vhl", VIRTUAL, model=NORM),
+    Subject("fedavg+fedbr", model=NORM),
 ]
 
 

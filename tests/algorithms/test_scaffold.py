@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pflrepro.algorithms import build_method
-from pflrepro.algorithms.scaffold import _effective_steps
+from pflrepro.algorithms.scaffold import effective_steps
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.trees import Tree
@@ -73,7 +73,7 @@ def test_the_steps_count_a_constant_gradient(momentum: float) -> None:
     for steps in range(1, 9):
         v = momentum * v + 1.0
         total += v
-        assert float(_effective_steps(torch.tensor(steps), momentum, torch.tensor(0.0).double())) == pytest.approx(
+        assert float(effective_steps(torch.tensor(steps), momentum, torch.tensor(0.0).double())) == pytest.approx(
             total, rel=1e-12
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ import torch
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.algorithms.fedmix import FedMix
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
-from pflrepro.simulation.loop import ROW_OVERHEAD, Loop, differentiate
+from pflrepro.simulation.loop import ROW_OVERHEAD, Loop, _participate_one, differentiate
+from pflrepro.simulation.workers import Workers
 from pflrepro.trees import Tree
 
 
@@ -105,3 +108,18 @@ def test_the_workers_share_what_is_worth_sharing(
 ) -> None:
     program = start(FedAvg()).program()
     assert Loop(workers).duration(program, np.array(load), seconds) == pytest.approx(expected)
+
+
+def test_supplied_data_reach_the_workers_and_leave_no_file_behind(start) -> None:
+    simulation = start(FedMix(samples=3), seeds=[0, 4])
+    program, everyone, workers = simulation.program(), [np.arange(5)] * 2, Workers(2)
+    clock = simulation.clock(0)
+    launch = simulation.launch(program, clock, everyone, simulation.method.phases(clock), "")
+    there = workers.map(_participate_one, program, launch, range(10))
+    for i in range(10):
+        here = _participate_one(program, launch, i)
+        assert all(torch.equal(a, b) for a, b in zip(here.leaves(), there[i].leaves(), strict=True))
+    files = [Path(path) for _, path in workers._supplies.values()]
+    assert len(files) == 2 and all(file.exists() for file in files)  # one a seed
+    del workers
+    assert not any(file.exists() for file in files)

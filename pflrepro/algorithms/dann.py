@@ -1,0 +1,99 @@
+"""DANN (Ganin et al., JMLR 2016) with clients as domains, as FedBR compares with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pflrepro.algorithms.contract import Method, mean
+from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.task import Context, Setup, Source
+from pflrepro.errors import check_range, unknown
+from pflrepro.trees import Tree, select
+
+_ALONE = ("discriminator",)
+
+
+@dataclass(frozen=True)
+class DANN(Method):
+    """DANN: a discriminator D guesses the client from the features, and the features learn to hide it.
+
+    Steps alternate on batches of B: a model step on CE(f(x), y) - weight * CE(D(z), i) with D fixed, then a discriminator step on
+    CE(D(sg z), i), i the client's label. D is averaged with the model. So the model learns from every second batch only.
+    Every pass over the data begins with a model step [inferred]; in the released code the alternation runs on over the rounds. An
+    odd batch at the end is a model step; with drop_last only pairs of full batches count. D is three linear layers with ReLU,
+    N outputs [BR]. A base with norm layers keeps its running statistics in discriminator steps. Tested: the global model.
+
+    Attributes:
+        weight: lambda; 0.01 [BR-code], tuned in {0.01, 0.1, 1} [BR].
+        hidden: width of D; 256 [BR].
+        discriminator_rate: D's rate as a multiple of the run's; 1 [BR-code].
+        labels: `client` (recommended), or `slot` [BR-code], numbers that are dealt out anew every round, from which D can learn
+            nothing that lasts.
+    """
+
+    weight: float = 0.01
+    hidden: int = 256
+    discriminator_rate: float = 1.0
+    labels: str = "client"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("DANN's weight", self.weight, 0)
+        check_range("DANN's hidden", self.hidden, 1, integer=True)
+        check_range("DANN's discriminator_rate", self.discriminator_rate, 0)
+        if self.labels not in ("client", "slot"):
+            raise unknown("labels of DANN", self.labels, ("client", "slot"))
+
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        def build() -> nn.Module:
+            sizes = (setup.features, self.hidden, self.hidden, setup.clients)
+            layers = zip(("first", "second", "third"), sizes[:-1], sizes[1:], strict=True)
+            return nn.ModuleDict({name: nn.Linear(before, after) for name, before, after in layers})
+
+        return super().layout(setup) | {"discriminator": Part("shared", setup.module("dann/discriminator", build))}
+
+    def supply(self, source: Source, t: int) -> Tree | None:
+        if self.labels == "client":
+            return super().supply(source, t)
+        draws = [source.generator("dann/slots", t, client).random() for client in range(source.clients)]
+        return Tree(slots=source.tensor(np.argsort(np.argsort(draws))))
+
+    def phases(self, clock: Clock) -> list[Phase]:
+        return [Phase(batch=2 * clock.batch_size)]
+
+    # ---- one client ----------------------------------------------------------------------------------------------------------
+    def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        size = ctx.task.batch_size
+        samples = batch.only(("x", "y", "mask", "partner"))
+        model = tuple(group for group in ctx.trainable(local.params) if group not in _ALONE)
+        after = super().step(local, batch | samples[:size], ctx.at(phase=replace(ctx.phase, train=model)))
+        if len(batch.y) <= size:  # nothing of the second batch, in any row of the launch
+            return after
+        second, local = batch | samples[size:], local | after
+        moved = local | super().step(local, second, ctx.at(phase=replace(ctx.phase, train=_ALONE)))
+        return select(second.mask.sum() > 0, moved, local)
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        if ctx.phase is not None and ctx.phase.train == _ALONE:
+            out = self.forward(params, batch.x, ctx)
+            return self.domain_loss(params, out.z, batch, ctx), out
+        value, out = super().loss(params, local, batch, ctx)
+        return value - self.weight * self.domain_loss(params, out.z, batch, ctx), out
+
+    def domain_loss(self, params: Tree, z: Tensor, batch: Tree, ctx: Context) -> Tensor:
+        """CE(D(z), i), mean over the true rows."""
+        d, h = params.discriminator, z
+        for layer in ("first", "second"):
+            h = F.relu(F.linear(h, d[f"{layer}.weight"], d[f"{layer}.bias"]))
+        logits = F.linear(h, d["third.weight"], d["third.bias"])
+        label = ctx.info.id if self.labels == "client" else ctx.common.supplied.slots[ctx.info.id].long()
+        return mean(F.cross_entropy(logits, torch.zeros_like(batch.y) + label, reduction="none"), batch)
+
+    def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
+        grads = super().correct(grads, local, ctx)
+        return grads | self.discriminator_rate * grads.only(_ALONE)

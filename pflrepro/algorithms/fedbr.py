@@ -1,0 +1,221 @@
+"""FedBR (Guo, Tang and Lin, ICML 2023): pseudo-data that all clients share, against the biases of local training; a plug-in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pflrepro.algorithms.contract import Method, by_label, mean, one_hot
+from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
+from pflrepro.algorithms.pseudodata import balanced, of_one_client, of_proxy
+from pflrepro.algorithms.task import Context, Setup, Source
+from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.trees import Tree
+
+_CHOICES = {
+    "pseudo": ("rsm", "proxy", "mixture"),
+    "pseudo_refresh": ("round", "once"),
+    "tau_mode": ("multiply", "divide"),
+    "projection_shape": ("paper", "code", "none"),
+    "global_features": ("step", "first"),
+}
+
+
+@dataclass(frozen=True)
+class FedBR(Method):
+    """FedBR: the host's loss + lambda CE(psi(phi(x_p)), y_p) + mu L_con, with pseudo-data x_p of soft labels y_p.
+
+    L_con = -log(f1 / (f1 + f2)), f1 = exp(cos(P phi(x_p), P phi_g(x_p)) / tau_1), f2 = exp(cos(P phi(x_p), P phi(x)) / tau_2)
+    (eqs. 5-7). phi_g: the received base, constant; the projection P_theta is averaged like the model. The k-th sample of the batch
+    is paired with pseudo-sample k (modulo their number), mean over the batch's true rows. Each step:
+    max (eq. 2): theta <- theta + eta grad L_con with the features detached, by the host's own rule (`correct`, momentum, decay);
+    min (eq. 3): (phi, psi) descend the loss above with the new theta, which this step leaves alone.
+    Both steps share one forward pass. Of the two, running statistics are those of the real batch; phi_g reads the client's current
+    ones. It acts where an uploaded base is trained. Tested: the host's model; P is no part of it.
+
+    Pseudo-data, means of `pseudo_mean` random samples each, drawn with replacement: `rsm` of one random client each [BR-code], y_p
+    uniform; `proxy` of the run's proxy data, y_p uniform; `mixture` (eq. 4): at every step each proxy mean is averaged with
+    `mixed_samples` random samples of the current batch [BR-code], and y_p likewise. Mixup's batches are mixed before that.
+
+    Table 4: component 1: contrast_weight=0; + min step: max_step=False; component 2: pseudo_weight=0; without max step: and
+    max_step=False (theta stays as it started [inferred]; the text also says "removing projection layers": projection_shape=none).
+
+    Attributes:
+        pseudo: `rsm` [BR-code] or `mixture` (tables 3 and 6), `proxy`. The latter two need a run with proxy=DATASET.
+        pseudo_samples: 0 = the run's batch size [BR]. pseudo_mean: 10 [BR-code].
+        pseudo_balanced: an RSM mean takes all classes equally often, from all clients (figure 6d) [inferred].
+        pseudo_refresh: `round` [BR], or `once` [BR-code; tables 2 and 3].
+        mixed_samples: 1 [BR, BR-code].
+        pseudo_weight: lambda; 1.0 on RotatedMNIST and CIFAR100, 0.1 on CIFAR10 and PACS [BR]; 1.0 everywhere [BR-code].
+        contrast_weight: mu; 0.5 [BR, BR-code].
+        tau_1, tau_2: 2.0 [BR, BR-code]. tau_mode: `multiply` [BR-code], since the published numbers come from it (and a table of
+            the appendix has tau_2 = 0), or `divide` [BR].
+        projection_shape: `paper`, K -> 256 -> 256 -> 128 [BR]; `code`, K -> 2K -> 2K -> K [BR-code]; `none`: the features themselves.
+        max_step: False leaves out the max step.
+        global_features: of mixtures: `step`, of the mixture at hand [BR]; `first`, those of the round's first step [BR-code].
+    """
+
+    pseudo: str = "rsm"
+    pseudo_samples: int = 0
+    pseudo_mean: int = 10
+    pseudo_balanced: bool = False
+    pseudo_refresh: str = "round"
+    mixed_samples: int = 1
+    pseudo_weight: float = 1.0
+    contrast_weight: float = 0.5
+    tau_1: float = 2.0
+    tau_2: float = 2.0
+    tau_mode: str = "multiply"
+    projection_shape: str = "paper"
+    max_step: bool = True
+    global_features: str = "step"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, valid in _CHOICES.items():
+            if getattr(self, option) not in valid:
+                raise unknown(f"{option} of FedBR", getattr(self, option), valid)
+        for option, low in (("pseudo_samples", 0), ("pseudo_mean", 1), ("mixed_samples", 1)):
+            check_range(f"FedBR's {option}", getattr(self, option), low, integer=True)
+        for option in ("pseudo_weight", "contrast_weight"):
+            check_range(f"FedBR's {option}", getattr(self, option), 0)
+        for option in ("tau_1", "tau_2"):
+            check_range(f"FedBR's {option}", getattr(self, option), 0, open_low=self.tau_mode == "divide")
+        if self.pseudo_balanced and self.pseudo != "rsm":
+            raise UserError(f"pseudo_balanced=true is for pseudo=rsm, not {self.pseudo}: proxy labels are not used")
+
+    @property
+    def learns(self) -> bool:
+        """Whether theta takes max steps."""
+        return self.max_step and self.contrast_weight > 0 and self.projection_shape != "none"
+
+    def acts(self, ctx: Context) -> bool:
+        """Whether the phase trains an uploaded base."""
+        phase, weights = ctx.phase, (self.pseudo_weight, self.contrast_weight)
+        return any(weights) and phase is not None and _trains(phase) and ctx.role == "shared" and ctx.trains("base")
+
+    # ---- on the host -------------------------------------------------------------------------------------------------------
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        parts = super().layout(setup)
+        if parts["base"].kind != "shared":
+            raise UserError("FedBR needs a host whose base is shared and trained, as FedAvg's")
+        if self.contrast_weight == 0 or self.projection_shape == "none":
+            return parts
+        k = setup.features
+        widths = (k, 256, 256, 128) if self.projection_shape == "paper" else (k, 2 * k, 2 * k, k)
+        theta = setup.module("fedbr/projection", lambda: nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths)))
+        return parts | {"projection": Part("shared" if self.max_step else "frozen", theta)}
+
+    def phases(self, clock: Clock) -> list[Phase]:
+        return [self.extended(phase, clock) if _trains(phase) else phase for phase in super().phases(clock)]
+
+    def extended(self, phase: Phase, clock: Clock) -> Phase:
+        """The phase with the draws of mixtures, and theta trained where the base is."""
+        if self.pseudo == "mixture":
+            table = Draw("uniform", (self.pseudo_samples or clock.batch_size, self.mixed_samples))
+            phase = replace(phase, draws={**phase.draws, "mixed": table})
+        if self.learns and phase.train is not None and "base" in phase.train:
+            phase = replace(phase, train=(*phase.train, "projection"))
+        return phase
+
+    def supply(self, source: Source, t: int) -> Tree | None:
+        given = super().supply(source, t)
+        if t > 0 and self.pseudo_refresh == "once":
+            return given
+        means = {"proxy": of_proxy, "mixture": of_proxy, "rsm": balanced if self.pseudo_balanced else of_one_client}
+        draw, size = source.generator("fedbr", t), (self.pseudo_samples or source.batch_size, self.pseudo_mean)
+        return (given or Tree()) | Tree(pseudo=means[self.pseudo](source, draw, *size))
+
+    # ---- one client --------------------------------------------------------------------------------------------------------
+    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        local = super().begin(common, own, client, ctx)
+        if self.contrast_weight == 0:
+            return local
+        if self.pseudo == "mixture" and self.global_features == "first":
+            z = ctx.scalars.rate.new_zeros(len(common.supplied.pseudo), ctx.task.features)
+            return local | Tree(teacher=Tree(z=z, known=z.new_zeros(())))
+        if self.pseudo == "mixture" or ctx.task.base.has_buffers:
+            return local
+        return local | Tree(teacher=Tree(z=self.received_features(common.supplied.pseudo, ctx)))
+
+    def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        if not (self.learns and self.acts(ctx)):
+            return super().step(local, batch, ctx)
+        others = tuple(group for group in ctx.kinds if group != "projection" and ctx.trains(group))
+        return super().step(local, batch, ctx.at(phase=replace(ctx.phase, train=others)))
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        value, out = super().loss(params, local, batch, ctx)
+        if not self.acts(ctx):
+            return value, out
+        x, labels = self.pseudo_batch(batch, ctx)
+        student = self.forward(params, x, ctx)
+        value = value + self.pseudo_weight * F.cross_entropy(student.logits, labels)
+        if self.contrast_weight == 0:
+            return value, out
+        z_global, keep = self.teach(x, local, ctx)
+        pair = torch.arange(len(batch.y), device=x.device) % len(x)
+        features = (student.z[pair], z_global[pair], out.z)
+        theta = params.get("projection")
+        if self.learns:
+            moved = self.ascend(theta, [z.detach() for z in features], local, batch, ctx)
+            theta, keep = moved.params.projection, keep | moved
+        value = value + self.contrast_weight * self.contrast(theta, *features, batch)
+        return value, out | Tree(keep=out.get("keep", Tree()) | keep)
+
+    def pseudo_batch(self, batch: Tree, ctx: Context) -> tuple[Tensor, Tensor]:
+        """x_p [P, ...] and y_p [P, C] of this step."""
+        x, classes = ctx.common.supplied.pseudo, ctx.task.classes
+        uniform = x.new_full((len(x), classes), 1 / classes)
+        if self.pseudo != "mixture":
+            return x, uniform
+        rows = batch.mask.sum()
+        chosen = torch.minimum((batch.mixed * rows).long(), rows.long() - 1).clamp(min=0)  # [P, mixed_samples]
+        own = by_label(lambda labels: one_hot(labels, classes, x.dtype), batch)
+        share = 1 + self.mixed_samples
+        return (x + batch.x[chosen].sum(1)) / share, (uniform + own[chosen].sum(1)) / share
+
+    def teach(self, x: Tensor, local: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        """(phi_g(x_p) [P, K], what changed in `local`): as kept since the round's start or first step, else computed."""
+        held = local.get("teacher")
+        if held is None:
+            return self.received_features(x, ctx), Tree()
+        if "known" not in held:
+            return held.z, Tree()
+        z = torch.where(held.known > 0, held.z, self.received_features(x, ctx))
+        return z, Tree(teacher=Tree(z=z, known=torch.ones_like(held.known)))
+
+    def received_features(self, x: Tensor, ctx: Context) -> Tensor:
+        """phi_g(x) [P, K]."""
+        return ctx.task.base(ctx.common.params.base, ctx.buffers.get("base", Tree()), x, False)[0]
+
+    def ascend(self, theta: Tree, features: list[Tensor], local: Tree, batch: Tree, ctx: Context) -> Tree:
+        """What changed in `local` by one step up L_con."""
+
+        def opposite(trained: Tree) -> tuple[Tensor, Tree]:
+            return -self.contrast(trained.projection, *features, batch), Tree()
+
+        grads, _ = ctx.differentiate(opposite, Tree(projection=theta))
+        return ctx.descend(local, self.correct(grads, local, ctx))
+
+    def contrast(self, theta: Tree | None, z_pseudo: Tensor, z_global: Tensor, z_real: Tensor, batch: Tree) -> Tensor:
+        """L_con of pairs [B, K], mean over the batch's true rows."""
+        anchor, same, other = (z if theta is None else _project(theta, z) for z in (z_pseudo, z_global, z_real))
+        scales = (self.tau_1, self.tau_2) if self.tau_mode == "multiply" else (1 / self.tau_1, 1 / self.tau_2)
+        f1, f2 = (scale * F.cosine_similarity(anchor, p) for scale, p in zip(scales, (same, other), strict=True))
+        return mean(-F.logsigmoid(f1 - f2), batch)
+
+
+def _trains(phase: Phase) -> bool:
+    return phase.where == "clients" and phase.data != "none" and not phase.scan
+
+
+def _project(theta: Tree, z: Tensor) -> Tensor:
+    """Three linear layers, ReLU between them."""
+    for layer in range(3):
+        z = F.linear(F.relu(z) if layer else z, theta[f"{layer}.weight"], theta[f"{layer}.bias"])
+    return z

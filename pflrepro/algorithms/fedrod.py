@@ -1,0 +1,68 @@
+"""FedRoD (Chen and Chao, ICLR 2022): a generic head by balanced softmax, a personal head on top of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pflrepro.algorithms.contract import Method, cross_entropy
+from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.task import Context, Setup
+from pflrepro.errors import unknown
+from pflrepro.trees import Tree
+
+_ABSENT = -1e9  # stands for log 0: its softmax share is 0, and it is finite
+
+
+@dataclass(frozen=True)
+class FedRoD(Method):
+    """FedRoD: base and generic head psi learn a class-balanced task, the personal head h_i what the client's classes add to it.
+
+    l_g = CE(psi(z) + log n_i, y), n_i the client's class counts, trains base and psi; l_p = CE(sg psi(z) + h_i(sg z), y) trains
+    h_i. Their parameters do not meet, so that one step on l_g + l_p is both steps from the same z. Base and psi are averaged with
+    p_i, h_i stays at home. Mean regularisation acts on l_g alone, the only loss that trains the base [inferred].
+    Counts are those of the whole training part (the platform counts while it drops incomplete batches, and can miss a class).
+    Tested: psi(z) + h_i(z) with the received base and psi. The paper's variant with a hypernetwork for h_i is left out.
+
+    Attributes:
+        start: h_i starts as a `copy` of psi [LIB], so that first answers are those of psi twice as sure, or at `zero`.
+    """
+
+    start: str = "copy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.start not in ("copy", "zero"):
+            raise unknown("start of FedRoD's personal head", self.start, ("copy", "zero"))
+
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        parts = super().layout(setup)
+        personal = replace(parts["head"], kind="personal")
+        if self.start == "zero":
+            personal = replace(personal, params=personal.params.map(torch.zeros_like))
+        return parts | {"personal_head": personal}
+
+    def forward(self, params: Tree, x: Tensor, ctx: Context) -> Tree:
+        """As everywhere, with `added` [B, C], the scores of the personal head, from features that carry no gradient."""
+        out = super().forward(params, x, ctx)
+        features = self.embed(params, out.z, ctx).detach()
+        training = ctx.training and ctx.trains("personal_head")
+        statistics = ctx.buffers.get("personal_head", Tree())
+        added, after = ctx.task.head(params.personal_head, statistics, features, training)
+        return out | Tree(added=added, buffers=Tree(personal_head=after) if after else Tree())
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        out = self.forward(params, batch.x, ctx)
+        generic = cross_entropy(out.logits + log_counts(ctx.info.counts, out.logits.dtype), batch)
+        return generic + cross_entropy(out.logits.detach() + out.added, batch), out
+
+    def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
+        out = self.forward(params, x, ctx)
+        return out.logits + out.added
+
+
+def log_counts(counts: Tensor, dtype: torch.dtype) -> Tensor:
+    """log n_c [C], -1e9 for a class without samples."""
+    return torch.where(counts > 0, counts.to(dtype).clamp(min=1).log(), _ABSENT)

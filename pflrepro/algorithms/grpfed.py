@@ -1,0 +1,187 @@
+"""GRP-FED (Chou et al., 2021): a fair global model, and personal extractors held near its features by a discriminator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pflrepro.algorithms.contract import Method, cross_entropy, mean
+from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.task import Context, Setup
+from pflrepro.errors import check_range, unknown
+from pflrepro.trees import Tree
+
+
+@dataclass(frozen=True)
+class GRPFED(Method):
+    """GRP-FED: adaptive aggregation of F^g and C, beside it a personal extractor F_m^l and a discriminator D_m.
+
+    Every batch: (1) F^g and C take a step on L^g = J(C(F^g(x)), y) (Eq. 1); (2) F_m^l takes a step on
+    beta J(C(F_m^l(x)), y) + (1 - beta) L_R, C and D_m fixed (Eqs. 4, 5); (3) D_m, the probability that a feature is the global
+    extractor's, takes a step on L_D with both extractors fixed. D_m: K -> K -> 1 with ReLU [?]. Momentum is the run's, kept
+    apart for each of the three, fresh every round [?].
+    Server, sigma the standard deviation of the cohort's losses L_m (Eqs. 2, 3):
+        q <- max(0, q + q_step (sigma - sigma_old) / ((sigma + sigma_old) / 2)), unchanged in the first round [inferred];
+        lambda_m = L_m^q / sum_j L_j^q, over the cohort [inferred]; theta <- sum_m lambda_m theta_m.
+    All F_m^l start as the common initial extractor [?]. A client without a batch reports the loss 0. Averaged running
+    statistics of norm layers are averaged with p_m, the engine's rule (with lambda_m they would follow the weights [inferred]).
+    Tested: C(F_m^l(x)), C as received; the global model is what the server holds.
+
+    Attributes:
+        beta: weight of the local loss; 0.5 [GRP 4.3]. 1: no regulariser.
+        q0, q_step: start of q and eta_q; 10, 0.5 [GRP 4.1].
+        discriminator_loss: `bce`, -log D(f^g) - log(1 - D(f^l)), the default since the printed one, `paper`,
+            log(1 - D(f^g)) + log D(f^l), has no lower bound; both pull the same way.
+        regulariser: `paper`, log(1 - D(f^l)) (Eq. 5), or `non-saturating`, -log D(f^l).
+        classifier: C of step (2): `trained`, the client's current one (section 3.3, recommended), or `received` (Alg. 1, line 28).
+        reference: f^g of step (3): of the `received` extractor (line 34 has no client index; the steadier choice) or the `trained` one.
+        reported: L_m: `last-epoch`, mean over the batches of the last local epoch, before their steps (recommended: one batch is
+            noise, and Eq. 1 is a mean over the client); `received`, the received model's before training; `last-batch` (line 39).
+        tested_classifier: `received`, the latest C, or `own`, the C_m that the client last trained (both [?]).
+    """
+
+    trees: ClassVar[tuple[str, ...]] = ("params", "personal")
+    roles: ClassVar[tuple[str, ...]] = ("shared", "personal")
+
+    beta: float = 0.5
+    q0: float = 10.0
+    q_step: float = 0.5
+    discriminator_loss: str = "bce"
+    regulariser: str = "paper"
+    classifier: str = "trained"
+    reference: str = "received"
+    reported: str = "last-epoch"
+    tested_classifier: str = "received"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("GRP-FED's beta", self.beta, 0, 1)
+        check_range("GRP-FED's q0", self.q0, 0)
+        check_range("GRP-FED's q_step", self.q_step, 0)
+        for option, valid in _WORDS.items():
+            if getattr(self, option) not in valid:
+                raise unknown(f"{option} of GRP-FED", getattr(self, option), valid)
+
+    # ---- state ---------------------------------------------------------------------------------------------------------------
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        k = setup.features
+        build = {"first": lambda: nn.Linear(k, k), "second": lambda: nn.Linear(k, 1)}
+        layers = {name: setup.module(f"grpfed/{name}", make) for name, make in build.items()}
+        flat = {f"{name}.{leaf}": value for name, tree in layers.items() for leaf, value in tree.items()}
+        return super().layout(setup) | {"discriminator": Part("personal", Tree(flat))}
+
+    def init_server(self, setup: Setup) -> Tree:
+        zero = setup.zeros()
+        return super().init_server(setup) | Tree(q=zero + self.q0, spread=zero, started=zero)
+
+    def init_client(self, setup: Setup, info: Tree) -> Tree:
+        client = super().init_client(setup, info)
+        personal = Tree(base=setup.parts["base"].params, discriminator=client.params.discriminator)
+        client = client.without(["params"]) | Tree(personal=personal, params=client.params.without(["discriminator"]))
+        return client | Tree(head=setup.parts["head"].params) if self.tested_classifier == "own" else client
+
+    def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        return super().model(common, own, client, ctx) | client.personal.only(["base"]) | client.only(["head"])
+
+    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        received, zero = ctx.pick(common.params, "shared"), torch.zeros_like(ctx.scalars.rate)
+        local = super().begin(common, own, client, ctx)
+        return local | Tree(
+            params=local.params | received, personal=client.personal, report=Tree(loss=zero, of=zero, step=zero)
+        )
+
+    # ---- one client ----------------------------------------------------------------------------------------------------------
+    def phases(self, clock: Clock) -> list[Phase]:
+        before = [Phase("before", scan=True)] if self.reported == "received" else []
+        return [*before, *super().phases(clock)]
+
+    def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        grads, local = self.gradient(local.params, local, batch, ctx)
+        local = local | ctx.descend(local, self.correct(grads, local, ctx))
+        classifier = (local if self.classifier == "trained" else ctx.common).params.head
+        params = local.params | Tree(base=local.personal.base, head=classifier)
+        grads, local = self.gradient(params, local, batch, ctx, role="personal")
+        local = local | ctx.descend(local, grads.only(["base"]), "personal")
+        return local | ctx.descend(local, self.discriminate(local, batch, ctx), "personal")
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        value, out = super().loss(params, local, batch, ctx)
+        if ctx.role == "personal":
+            s = self.logit(local.personal.discriminator, out.z)
+            regulariser = -F.softplus(s) if self.regulariser == "paper" else F.softplus(-s)  # log(1 - D) or -log D
+            return self.beta * value + (1 - self.beta) * mean(regulariser, batch), out
+        if self.reported == "received":
+            return value, out
+        return value, out | Tree(keep=Tree(report=self.record(value.detach(), local.report, ctx)))
+
+    def logit(self, discriminator: Tree, z: Tensor) -> Tensor:
+        """The logit of D(z), the probability that z [B, K] is of the global extractor: [B]."""
+        hidden = F.relu(F.linear(z, discriminator["first.weight"], discriminator["first.bias"]))
+        return F.linear(hidden, discriminator["second.weight"], discriminator["second.bias"]).squeeze(-1)
+
+    def discriminate(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        """The gradient of L_D by D_m. Norm layers use the batch, as in training, and keep nothing of these passes."""
+
+        def features(params: Tree, role: str) -> Tensor:
+            statistics = local.get("buffers", Tree()).get(role, Tree())
+            return self.forward(params, batch.x, ctx.at(role=role, buffers=statistics, training=True)).z.detach()
+
+        of_global = features((local if self.reference == "trained" else ctx.common).params, "shared")
+        of_local = features(local.params | local.personal.only(["base"]), "personal")
+
+        def objective(trained: Tree) -> tuple[Tensor, Tree]:
+            g, s = (self.logit(trained.discriminator, z) for z in (of_global, of_local))
+            if self.discriminator_loss == "bce":
+                return mean(F.softplus(-g) + F.softplus(s), batch), Tree()
+            return -mean(F.softplus(g) + F.softplus(-s), batch), Tree()
+
+        return ctx.differentiate(objective, local.personal.only(["discriminator"]))[0]
+
+    # ---- the reported loss ---------------------------------------------------------------------------------------------------
+    def record(self, value: Tensor, report: Tree, ctx: Context) -> Tree:
+        """The report (a sum of losses, of how many, batches so far) with one more batch."""
+        step, one = report.step + 1, torch.ones_like(report.of)
+        if self.reported == "last-batch":
+            return Tree(loss=value, of=one, step=step)
+        steps = ctx.steps.train
+        taken = torch.where(step > steps - steps // max(1, ctx.task.local_epochs), one, 0.0)
+        return Tree(loss=report.loss + taken * value, of=report.of + taken, step=step)
+
+    def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        of = batch.mask.sum()
+        return Tree(loss=of * cross_entropy(self.forward(local.params, batch.x, ctx).logits, batch), of=of)
+
+    def leave(self, local: Tree, sums: Tree, ctx: Context) -> Tree:
+        left = super().leave(local, sums, ctx)
+        return left | Tree(report=sums) if ctx.phase.name == "before" else left
+
+    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+        kept, upload = super().finish(local, client, ctx)
+        kept = kept | Tree(personal=local.personal) | local.params.only(client.only(["head"]))
+        return kept, upload | Tree(loss=local.report.loss / local.report.of.clamp(min=1))
+
+    def trained(self, local: Tree, ctx: Context) -> Tree:
+        return super().trained(local, ctx) | local.personal.only(["base"])
+
+    # ---- the server ----------------------------------------------------------------------------------------------------------
+    def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
+        spread = uploads.loss.std(correction=0)
+        middle = ((spread + server.spread) / 2).clamp(min=torch.finfo(spread.dtype).tiny)
+        moved = (server.q + self.q_step * (spread - server.spread) / middle).clamp(min=0)
+        q = torch.where(server.started > 0, moved, server.q)
+        weights = (q * (uploads.loss + 1e-12).log()).softmax(0)
+        return Tree(params=uploads.params.mix(weights), q=q, spread=spread, started=torch.ones_like(q))
+
+
+_WORDS = {
+    "discriminator_loss": ("bce", "paper"),
+    "regulariser": ("paper", "non-saturating"),
+    "classifier": ("trained", "received"),
+    "reference": ("received", "trained"),
+    "reported": ("last-epoch", "received", "last-batch"),
+    "tested_classifier": ("received", "own"),
+}

@@ -1,0 +1,43 @@
+"""LG-FedAvg (Liang et al., arXiv 2001.01523, 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.task import Context, Setup
+from pflrepro.errors import unknown
+from pflrepro.trees import Tree
+
+
+@dataclass(frozen=True)
+class LGFedAvg(Method):
+    """LG-FedAvg: the mirror image of FedPer; the base stays at home, the head is shared, both train together.
+
+    psi^{t+1} = (1/m) sum_i psi_i. Global is the network's `head`, its last linear layer or the classifier block that the network
+    names so; the reference shares the last two or three layers. All start from the common initial model; the reference starts
+    from a trained FedAvg model, which neither pFedFDA nor GRP-FED mentions.
+    Tested: the own base with the received head; after local training with the own head, where it fits better [inferred: GRP-FED].
+
+    Attributes:
+        weights: `uniform` [off] or `sizes`, p_i [LIB].
+    """
+
+    weights: str = "uniform"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights not in ("uniform", "sizes"):
+            raise unknown("weights of LG-FedAvg", self.weights, ("uniform", "sizes"))
+
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        parts = super().layout(setup)
+        return parts | {"base": replace(parts["base"], kind="personal")}
+
+    def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
+        if self.weights == "sizes":
+            return super().aggregate(server, uploads, cohort, ctx)
+        return Tree(params=uploads.params.mix(torch.full_like(cohort.p, 1 / len(cohort.p))))

@@ -1,0 +1,113 @@
+"""MOON (Li, He and Song, CVPR 2021): a client's features are held near the global model's and away from its own last ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pflrepro.algorithms.contract import Method, mean
+from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.task import Context, Setup
+from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.trees import Tree
+
+_LAYERS = ("first", "second", "third")
+_PROJECTIONS = ("none", "official", "fedbr", "fedbr-code")
+_PREVIOUS = ("last", "last-or-initial", "initial-base")
+
+
+@dataclass(frozen=True)
+class Moon(Method):
+    """MOON: CE + mu mean_b -log( e^{cos(z, z_g)/tau} / (e^{cos(z, z_g)/tau} + e^{cos(z, z_p)/tau}) ).
+
+    z: of the model being trained; z_g: of the received model; z_p: of the model with which the client left its last round; both
+    frozen, in evaluation mode, with the running statistics that the client holds at that step. z is the output of the projection,
+    from which the head reads, or without one the features themselves; the bias of DBE comes after it. A client without a step
+    leaves its round with the received model. Averaged with p_i, the projection too. Tested: the global model.
+
+    Attributes:
+        mu: 1 [off: from 0.1, 1, 5, 10]; FedBR tunes in 0.01, 0.1, 1, 10 [BR], 0.01 [BR-code]; DBE's value is not printed [?].
+            0 is FedAvg.
+        tau: 0.5 [off, BR-code]; not stated in FedBR.
+        projection: linear layers with ReLU between them, behind the base: `none` [LIB, so most likely DBE: inferred];
+            `official`: K -> K [recalled] -> 256 [off]; `fedbr`: K -> 256 -> 128 [BR]; `fedbr-code`: K -> 256 -> 256 -> K
+            [BR-code]. Where the width changes the head starts anew, which takes a head that is one linear layer.
+        previous: z_p's model. `last` (recommended): the client's last one, no contrast before there is one [off];
+            `last-or-initial`: before, the initial model [LIB], the same if everybody takes part in round 0, as z_g = z_p has no
+            gradient; `initial-base`: the base stays the initial one, only the projection is the last one [BR-code].
+    """
+
+    mu: float = 1.0
+    tau: float = 0.5
+    projection: str = "none"
+    previous: str = "last"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("mu of MOON", self.mu, 0)
+        check_range("tau of MOON", self.tau, 0, open_low=True)
+        for option, valid in (("projection", _PROJECTIONS), ("previous", _PREVIOUS)):
+            if getattr(self, option) not in valid:
+                raise unknown(f"{option} of MOON", getattr(self, option), valid)
+
+    # ---- state -------------------------------------------------------------------------------------------------------------
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        parts = super().layout(setup)
+        k = setup.features
+        widths = {"none": (k,), "official": (k, k, 256), "fedbr": (k, 256, 128), "fedbr-code": (k, 256, 256, k)}
+        sizes = widths[self.projection]
+        if self.projection == "none":
+            return parts
+        pairs = zip(_LAYERS, sizes[:-1], sizes[1:], strict=False)
+        layers = {name: setup.module(f"moon/{name}", lambda i=i, o=o: nn.Linear(i, o)) for name, i, o in pairs}
+        return parts | {"projector": Part("shared", Tree(layers)), "head": _fitted(parts["head"], setup, sizes[-1])}
+
+    def init_client(self, setup: Setup, info: Tree) -> Tree:
+        start = Tree({name: setup.parts[name].params for name in ("base", "projector") if name in setup.parts})
+        return super().init_client(setup, info) | Tree(previous=start, seen=setup.zeros())
+
+    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+        kept, upload = super().finish(local, client, ctx)
+        last = local.params.only(client.previous)
+        if self.previous == "initial-base":
+            last = last.without(["base"])
+        return kept | Tree(previous=last, seen=torch.ones_like(client.seen)), upload
+
+    # ---- one client --------------------------------------------------------------------------------------------------------
+    def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
+        return super().embed(params, self.project(params, z), ctx)
+
+    def project(self, params: Tree, z: Tensor) -> Tensor:
+        """What is compared: the projection of z [B, K]; without a projection z itself."""
+        layers = params.get("projector", Tree())
+        for name in (name for name in _LAYERS if name in layers):
+            z = F.linear(z if name == _LAYERS[0] else F.relu(z), layers[name].weight, layers[name].bias)
+        return z
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        value, out = super().loss(params, local, batch, ctx)
+        frozen, z = ctx.at(training=False), self.project(params, out.z)
+
+        def nearness(model: Tree) -> Tensor:
+            other = local.params | model
+            return F.cosine_similarity(z, self.project(other, self.forward(other, batch.x, frozen).z))
+
+        received = ctx.pick(ctx.common.params, "shared")
+        difference = nearness(received) - nearness(received | ctx.client.previous)
+        weight = self.mu * ctx.client.seen if self.previous == "last" else self.mu
+        return value - weight * mean(F.logsigmoid(difference / self.tau), batch), out
+
+
+def _fitted(head: Part, setup: Setup, width: int) -> Part:
+    """The head for an input of `width`: as it is if it fits, else with new initial weights."""
+    shapes = {name: tuple(leaf.shape) for name, leaf in head.params.flat().items()}
+    linear = shapes.keys() <= {"weight", "bias"} and len(shapes.get("weight", ())) == 2
+    if linear and shapes["weight"][1] == width:
+        return head
+    if not linear:
+        raise UserError(f"MOON's projection needs a head that is one linear layer, not one with {', '.join(shapes)}")
+    bias = "bias" in shapes
+    return replace(head, params=setup.module("moon/head", lambda: nn.Linear(width, setup.classes, bias=bias)))

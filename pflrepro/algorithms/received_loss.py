@@ -1,0 +1,62 @@
+"""What the methods of fairness and robustness share: every client also reports its loss of the received model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pflrepro.algorithms.contract import Method, cross_entropy
+from pflrepro.algorithms.phases import Clock, Phase
+from pflrepro.algorithms.task import Context
+from pflrepro.errors import unknown
+from pflrepro.trees import Tree
+
+
+@dataclass(frozen=True)
+class ReceivedLoss(Method):
+    """FedAvg whose upload also holds F_i, the mean cross-entropy of the received model w^t on the client's training samples.
+
+    F_i is 0 for a client without samples, and with `first` for one that takes no step.
+
+    Attributes:
+        loss_of: over which samples. `all`: one more forward pass over the training samples before training, norm layers with their
+            running statistics. `first`: the batch of the round's first step, mixed where the run mixes; costs nothing.
+    """
+
+    loss_of: str = field(default="all", kw_only=True)  # behind the own options of a method
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss_of not in ("all", "first"):
+            raise unknown("samples that the received model's loss is taken over", self.loss_of, ("all", "first"))
+
+    def phases(self, clock: Clock) -> list[Phase]:
+        scan = [Phase("received", scan=True)] if self.loss_of == "all" else []
+        return [*scan, *super().phases(clock)]
+
+    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        zero = torch.zeros_like(ctx.scalars.rate)
+        return super().begin(common, own, client, ctx) | Tree(F=zero, taken=zero)
+
+    def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
+        logits = self.forward(local.params, batch.x, ctx).logits
+        return Tree(loss=cross_entropy(logits, batch) * batch.mask.sum())
+
+    def leave(self, local: Tree, sums: Tree, ctx: Context) -> Tree:
+        changed = super().leave(local, sums, ctx)
+        if not ctx.phase.scan:
+            return changed
+        return changed | Tree(F=sums.loss / ctx.info.n.clamp(min=1))
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        value, out = super().loss(params, local, batch, ctx)
+        if self.loss_of == "all":
+            return value, out
+        kept = Tree(F=torch.where(local.taken > 0, local.F, value), taken=torch.ones_like(local.taken))
+        return value, out | Tree(keep=kept)
+
+    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+        kept, upload = super().finish(local, client, ctx)
+        return kept, upload | local.only(["F"])

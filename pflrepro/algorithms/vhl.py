@@ -1,0 +1,156 @@
+"""VHL (Tang et al., ICML 2022): all clients share labelled virtual images, and align their features with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pflrepro.algorithms.contract import Method, by_label, mean
+from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
+from pflrepro.algorithms.task import Context, Setup, Source
+from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.trees import Tree
+
+_APART = -1e9  # the logit of a pair that does not count: exp gives exactly 0, and it is finite
+_MEAN, _STD = 0.5, 0.25  # of the virtual images, which have a normalisation of their own [BR-code]
+
+
+@dataclass(frozen=True)
+class VHL(Method):
+    """VHL: CE(real) + alpha CE(virtual) + gamma L_align + 0.1 SupCon(virtual), FedAvg otherwise.
+
+    Virtual images come from an untrained StyleGAN-v2, one latent distribution a class (`pflrepro.models.stylegan2`), as many of each
+    class; cropped at random after padding by 4, and flipped [BR-code], once when the set is made [inferred]. Every step draws
+    `virtual_batch` of them with replacement.
+
+    SupCon of anchors a, unit features u, temperature tau: -(1/|P(a)|) sum_{p in P(a)} log(e^{u_a u_p / tau} / sum_q e^{u_a u_q / tau}),
+    0 for an anchor without positives, mean over the anchors. L_align: anchors are the real samples, P the virtual ones of the
+    same class (detached), q all others of the batch, real and virtual [inferred]. SupCon(virtual): among virtual samples alone.
+    Of a mixed batch (Mixup) the mixed features are aligned, by share with both classes; the released code aligns the unmixed ones.
+    The official limit of L_align to the first 5 local epochs is left out. Running statistics are those of the real samples.
+
+    Tested: w, the first C outputs.
+
+    Attributes:
+        classes: `extra`: virtual classes are C further classes, the linear head has 2C outputs [off]; recommended, since what the
+            port in FedBR's release makes of it is an accident. `shared`: virtual class c is real class c [BR-code: no further outputs].
+        compare: what is aligned: `features` [off] or `logits` [BR-code].
+        virtual_samples: 2000 (CIFAR10, RotatedMNIST; CIFAR100: 20000) [BR].
+        virtual_batch: 32 [BR]; 128 [off].
+        virtual_weight: alpha; 1 [BR].
+        align_weight: gamma; 1 [off]. The port's labels never match (its virtual labels are shifted by -C), so that L_align has no
+            positives: as released is classes=shared, compare=logits, align_weight=0 [inferred].
+        cluster_weight: of SupCon(virtual); 0.1 [off, BR-code].
+        supcon_temperature: tau; 0.07 [off, BR-code].
+    """
+
+    large_supply: ClassVar[bool] = True
+
+    classes: str = "extra"
+    compare: str = "features"
+    virtual_samples: int = 2000
+    virtual_batch: int = 32
+    virtual_weight: float = 1.0
+    align_weight: float = 1.0
+    cluster_weight: float = 0.1
+    supcon_temperature: float = 0.07
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classes not in ("extra", "shared"):
+            raise unknown("classes of VHL", self.classes, ("extra", "shared"))
+        if self.compare not in ("features", "logits"):
+            raise unknown("compare of VHL", self.compare, ("features", "logits"))
+        for option in ("virtual_samples", "virtual_batch"):
+            check_range(f"VHL's {option}", getattr(self, option), 1, integer=True)
+        for option in ("virtual_weight", "align_weight", "cluster_weight"):
+            check_range(f"VHL's {option}", getattr(self, option), 0)
+        check_range("VHL's supcon_temperature", self.supcon_temperature, 0, open_low=True)
+
+    # ---- on the host -------------------------------------------------------------------------------------------------------
+    def layout(self, setup: Setup) -> dict[str, Part]:
+        parts = super().layout(setup)
+        if self.classes == "shared":
+            return parts
+        head = parts["head"].params
+        if not set(head) <= {"weight", "bias"} or head.weight.ndim != 2:
+            raise UserError("VHL's classes=extra needs a head of one linear layer; use classes=shared for this network")
+        further = setup.module("vhl/head", lambda: nn.Linear(setup.features, setup.classes, bias="bias" in head))
+        wider = head.map(lambda own, more: torch.cat([own, more]), further)
+        return parts | {"head": replace(parts["head"], params=wider)}
+
+    def supply(self, source: Source, t: int) -> Tree | None:
+        given = super().supply(source, t)
+        return given if t > 0 else (given or Tree()) | Tree(virtual=self.virtual_set(source))
+
+    def virtual_set(self, source: Source) -> Tree:
+        """`x` [n, *shape] and `y` [n], labels 0..C-1 in turn."""
+        from pflrepro.models.stylegan2 import class_images
+
+        if len(source.shape) != 3:
+            raise UserError(
+                f"VHL draws virtual images [C, H, W]; it has none for samples of shape {list(source.shape)}"
+            )
+        labels = np.arange(self.virtual_samples) % source.classes
+        images = class_images(source.shape, labels, source.generator("vhl"))
+        x = source.tensor((augmented(images, source.generator("vhl/augment")) - _MEAN) / _STD)
+        return Tree(x=x, y=torch.as_tensor(labels, device=x.device))
+
+    def phases(self, clock: Clock) -> list[Phase]:
+        draws = {"virtual": Draw("uniform", (self.virtual_batch,))}
+        return [
+            replace(phase, draws={**phase.draws, **draws}) if phase.where == "clients" and not phase.scan else phase
+            for phase in super().phases(clock)
+        ]
+
+    # ---- one client --------------------------------------------------------------------------------------------------------
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        value, out = super().loss(params, local, batch, ctx)
+        if "virtual" not in batch:
+            return value, out
+        held = ctx.common.supplied.virtual
+        rows = (batch.virtual * len(held.y)).long().clamp(max=len(held.y) - 1)
+        y, virtual = held.y[rows], self.forward(params, held.x[rows], ctx)
+        target = y + ctx.task.classes if self.classes == "extra" else y
+        value = value + self.virtual_weight * F.cross_entropy(virtual.logits, target)
+        seen = "z" if self.compare == "features" else "logits"
+        u, v = F.normalize(out[seen], dim=1), F.normalize(virtual[seen], dim=1)
+        others = ~_itself(v)
+        cluster = self.supcon(v, v, (y[:, None] == y) & others, others).mean()
+        near = by_label(lambda labels: mean(self.align(u, v.detach(), labels, y, batch.mask), batch), batch)
+        return value + self.align_weight * near + self.cluster_weight * cluster, out
+
+    def align(self, u: Tensor, v: Tensor, real: Tensor, virtual: Tensor, mask: Tensor) -> Tensor:
+        """SupCon [B] of real unit features u against the virtual ones v of their class, among all of the batch."""
+        itself, same = _itself(u), real[:, None] == virtual
+        counted = torch.cat([(mask > 0) & ~itself, torch.ones_like(same)], 1)
+        positive = torch.cat([torch.zeros_like(itself), same], 1)
+        return self.supcon(u, torch.cat([u, v]), positive, counted)
+
+    def supcon(self, u: Tensor, v: Tensor, positive: Tensor, counted: Tensor) -> Tensor:
+        """The supervised contrastive loss [A] of anchors u [A, K] against v [Q, K]; `positive` and `counted` are [A, Q] bool."""
+        logits = torch.where(counted, u @ v.T / self.supcon_temperature, _APART)
+        weights = positive.to(logits.dtype) / positive.sum(1, keepdim=True).clamp(min=1)
+        return -(weights * logits.log_softmax(1)).sum(1)
+
+    def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
+        return super().predict(params, x, ctx)[:, : ctx.task.classes]
+
+
+def _itself(u: Tensor) -> Tensor:
+    """[A, A] bool: each anchor with itself."""
+    return torch.eye(len(u), dtype=torch.bool, device=u.device)
+
+
+def augmented(images: Tensor, draw: np.random.Generator, padding: int = 4) -> Tensor:
+    """Each image [n, C, H, W] cropped at random after padding with zeros, and flipped left to right half of the time."""
+    count, _, height, width = images.shape
+    padded = F.pad(images, [padding] * 4)
+    corners, flips = draw.integers(2 * padding + 1, size=(count, 2)), draw.random(count) < 0.5
+    crops = [padded[k, :, top : top + height, left : left + width] for k, (top, left) in enumerate(corners.tolist())]
+    return torch.stack([crop.flip(-1) if flip else crop for crop, flip in zip(crops, flips.tolist(), strict=True)])

@@ -1,0 +1,137 @@
+"""`docs/methods.md`, written from the registry: `python -m pflrepro.catalogue > docs/methods.md`.
+
+What each method is, who holds what, its options with the sources of their defaults, and what a round costs a client. Everything
+is read from the classes or counted in a round that is run, so that the page cannot say anything else than the code.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.registry import ALGORITHMS, ALIASES, PLUGINS, Entry, build_method, load_plugin
+from pflrepro.simulation.cost import CHEAPER, SAMPLES, Cost, cost_of, holders
+
+HEAD = """\
+# The methods
+
+Written from the registry by `python -m pflrepro.catalogue > docs/methods.md`; do not edit it by hand.
+
+Source tags of defaults: [DBE], [GPFL], [GRP], [FDA], [BR] the text of the paper that compares; with -code its released code; [off]
+the method's own repository; [PFL], [LIB] the platform of DBE and GPFL; [FLB] FL-bench; [inferred] our reading; [recalled] from
+memory of the original paper, not read again; [?] open. A value with one of the last three is a doubt, not a fact.
+
+## At a glance
+
+`shared` parts are trained by the clients and aggregated, `personal` ones never leave their client, `frozen` and `received` ones
+come from the server and are not trained. `also kept`: what a client holds from round to round beside its personal parts.
+"""
+PLUGGED = """
+Plug-ins are added with `+`, as in `scaffold+dbe`. Combinations that make no sense are refused with the reason.
+
+"""
+COSTS = """
+## What a round costs a client
+
+Counted in the second round of a client with {samples} training samples, batch 10, one local epoch, default options, the papers'
+CNN for 28x28 images ({model:,} parameters, {features} features), {clients} clients. `down`, `up`: numbers received and sent; `kept`:
+numbers a client keeps between rounds, all in multiples of the network. `backward`: passes through the base forward and backward,
+`forward`: without a gradient of it, `head only`: through the head alone, in multiples of the training samples. `before a test`:
+backward and forward passes on a copy that is then tested. A pass under a derivative of a derivative counts once. Frozen parts
+are sent anew every round.
+
+| method | down | up | kept | backward | forward | head only | before a test | server steps |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+"""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A hyper-parameter: its default, and what its class says of it."""
+
+    name: str
+    default: object
+    text: str
+
+
+def page() -> str:
+    """The whole page."""
+    listed = {name: build_method(name) for name in ALGORITHMS}
+    rows = "".join(_glance(entry, listed[name]) for name, entry in ALGORITHMS.items())
+    glance = (
+        "\n| name | method | paper | shared | personal | also kept | other | tested |\n" + "| --- " * 8 + "|\n" + rows
+    )
+    names = "".join(f"* `{alias}` is `{name}`.\n" for alias, name in ALIASES.items())
+    plugins = "".join(_plugin(entry) for entry in PLUGINS.values())
+    costs = {name: cost_of(build_method(name, CHEAPER.get(name))) for name in ALGORITHMS}
+    costs |= {f"fedavg+{name}": cost_of(build_method(f"fedavg+{name}")) for name in PLUGINS}
+    any_cost = costs["fedavg"]
+    table = COSTS.format(**vars(any_cost), samples=SAMPLES) + "".join(_cost(name, cost) for name, cost in costs.items())
+    options = "".join(_section(entry, type(listed[name])) for name, entry in ALGORITHMS.items())
+    options += "".join(_section(entry, load_plugin(name)) for name, entry in PLUGINS.items())
+    return f"{HEAD}{glance}{PLUGGED}{plugins}{names}{table}\n## Options\n{options}"
+
+
+def options_of(kind: type[Method]) -> list[Option]:
+    """The hyper-parameters of a method's class, with the texts of the `Attributes:` sections of it and its bases."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        texts |= dict(_attributes(inspect.getdoc(base) or "" if base.__doc__ else ""))
+    return [Option(field.name, field.default, texts.get(field.name, "")) for field in fields(kind)]
+
+
+def summary_of(kind: type[Method]) -> str:
+    """What a class's docstring says before its attributes, as one paragraph."""
+    return " ".join((inspect.getdoc(kind) or "").partition("Attributes:\n")[0].split())
+
+
+def _attributes(doc: str) -> Iterator[tuple[str, str]]:
+    _, _, section = doc.partition("Attributes:\n")
+    body = re.split(r"\n(?=\S)", section, maxsplit=1)[0]
+    for entry in re.split(r"\n(?=    \S)", "\n" + body):
+        match = re.match(r"\s*(\w+(?:, \w+)*): (.*)", entry, flags=re.DOTALL)
+        if match:
+            text = " ".join(match[2].split())
+            yield from ((name, text) for name in match[1].split(", "))
+
+
+def _glance(entry: Entry, method: Method) -> str:
+    kinds, kept = holders(method)
+
+    def held(*wanted: str) -> str:
+        return ", ".join(name for name, kind in kinds.items() if kind in wanted) or "-"
+
+    other = ", ".join(f"{name} ({kind})" for name, kind in kinds.items() if kind not in ("shared", "personal")) or "-"
+    memory = ", ".join(kept) or "-"
+    cells = (f"`{entry.name}`", entry.title, entry.paper, held("shared"), held("personal"), memory, other, entry.tested)
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _plugin(entry: Entry) -> str:
+    return f"* `+{entry.name}` ({entry.title}, {entry.paper}): the papers add it to {', '.join(f'`{h}`' for h in entry.hosts)}.\n"
+
+
+def _cost(name: str, cost: Cost) -> str:
+    def times(value: float) -> str:
+        return f"{value:.3g}"
+
+    sizes = [f"{getattr(cost, part) / cost.model:.3f}" for part in ("down", "up", "memory")]
+    passes = [times(getattr(cost, part)) for part in ("backward", "forward", "head_only")]
+    test = f"{times(cost.test_backward)}, {times(cost.test_forward)}"
+    return f"| `{name}` | {' | '.join([*sizes, *passes, test, str(cost.server_steps)])} |\n"
+
+
+def _section(entry: Entry, kind: type[Method]) -> str:
+    options = options_of(kind)
+    lines = [f"\n### {entry.title} (`{entry.name}`)\n", f"{summary_of(kind)}\n"]
+    if options:
+        lines.append("| option | default | meaning and source |\n| --- | --- | --- |")
+        lines += [f"| `{o.name}` | {o.default} | {o.text.replace('|', chr(92) + '|')} |" for o in options]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

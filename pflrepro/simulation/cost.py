@@ -1,0 +1,167 @@
+"""What a method costs a client: counted in a round that is really run, not declared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.data.federation import Federation
+from pflrepro.models.split import FunctionalModule
+from pflrepro.simulation.loop import Loop
+from pflrepro.simulation.program import Program
+from pflrepro.simulation.settings import Settings
+from pflrepro.simulation.simulation import Simulation
+from pflrepro.trees import Tree
+
+SAMPLES, BATCH, TEST_ROWS = 100, 10, 1  # divisible by every method's batches, also behind FedFomo's validation share
+CHEAPER = {"vhl": {"virtual_samples": 200}}  # options that change no count below but `supplied`, and take less time
+SECOND = 1  # the round that is counted: by then a client has a previous model, prototypes exist, and so on
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One participant's cost of one round, beside the sizes of the network it was counted on.
+
+    Attributes:
+        model, base, head: numbers of parameters. clients: N. features: K. classes: C.
+        down, up: numbers received and sent. supplied: numbers handed out once (data).
+        memory: numbers that a client keeps between rounds.
+        forward: samples through the base, as a multiple of its training samples, without those that `backward` counts.
+        backward: samples through the base forward and backward, the same.
+        head_only: samples through the head alone (generated features, heads trained on fixed ones, second heads), the same.
+        test_backward, test_forward: passes before a test, on the copy that is tuned for it.
+        server_steps: steps of training on the server.
+
+    FedAvg with one local epoch is down = up = model, backward = 1, all else 0. A derivative of a derivative and a
+    Jacobian-vector product are one pass each here, though they take longer.
+    """
+
+    model: int
+    base: int
+    head: int
+    clients: int
+    features: int
+    classes: int
+    down: int
+    up: int
+    supplied: int
+    memory: int
+    forward: float
+    backward: float
+    head_only: float
+    test_backward: float
+    test_forward: float
+    server_steps: int
+
+
+def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 28), clients: int = 20) -> Cost:
+    """The cost of a client of `method` with one local epoch, on generated samples of ten classes.
+
+    One client with 100 samples takes part in two rounds; the second is counted.
+    """
+    method = _without_server_phases(method)
+    federation = _generated(shape, clients)
+    settings = Settings(rounds=10, participation=1 / clients, batch_size=BATCH, evaluate_after=False)
+    simulation = Simulation(method, federation, model, settings, [0], backend="loop", workers=1)
+    plain, base, head = simulation.task, _Counter(simulation.task.base), _Counter(simulation.task.head)
+    simulation.task = replace(plain, base=base, head=head)
+    meter = _Meter(simulation, base, head)
+    simulation.backend = meter
+    one = np.zeros(1, dtype=np.int64)
+    if method.prologue() is not None:
+        simulation._prologue()
+    for t in (SECOND - 1, SECOND):
+        meter.counted = {}
+        simulation._train(method, simulation.clock(t), [one])
+    replica = simulation.replicas[0]
+    simulation.round, simulation.settings = (
+        settings.rounds,
+        replace(settings, receivers="selected"),
+    )  # one client's test
+    simulation._scores(simulation.program(), replica, simulation.clock(settings.rounds))
+    received, _ = simulation._receive(method, replica, one, SECOND)
+    supplied = received.common.get("supplied", Tree())
+    phases = method.phases(simulation.clock(SECOND))
+    sizes = {name: meter.sizes[name] for name in ("base", "head")}
+    return Cost(
+        model=sum(sizes.values()),
+        **sizes,
+        clients=clients,
+        features=plain.features,
+        classes=plain.classes,
+        down=int(simulation.traffic["numbers_down"]),
+        up=int(simulation.traffic["numbers_up"]),
+        supplied=supplied.size(),
+        memory=(replica.clients.size() + replica.kept.size()) // clients,
+        **meter.counted,
+        server_steps=sum(phase.steps for phase in phases if phase.where == "server"),
+    )
+
+
+def _without_server_phases(method: Method) -> Method:
+    """The same method, whose server phases do nothing: they cost a client nothing, and take long."""
+    idle = type(type(method).__name__, (type(method),), {"serve": lambda self, *_: Tree()})
+    return idle(**{field.name: getattr(method, field.name) for field in fields(method)})
+
+
+class _Counter(FunctionalModule):
+    """A network part that counts the samples through it: [without, with] a gradient of its parameters."""
+
+    def __init__(self, module: FunctionalModule) -> None:
+        self.__dict__.update(vars(module))
+        self.rows = np.zeros(2)
+
+    def __call__(self, parameters: Tree, buffers: Tree, x: Tensor, training: bool) -> tuple[Tensor, Tree]:
+        graded = torch.is_grad_enabled() and any(leaf.requires_grad for leaf in parameters.leaves())
+        self.rows[int(graded)] += len(x)
+        return super().__call__(parameters, buffers, x, training)
+
+
+class _Meter(Loop):
+    """The loop backend, reading the counters around a client's training and around a test."""
+
+    def __init__(self, simulation: Simulation, base: _Counter, head: _Counter) -> None:
+        super().__init__(workers=1)
+        self.base, self.head = base, head
+        self.counted: dict[str, float] = {}
+        network = {"base": simulation.task.base, "head": simulation.task.head}
+        self.sizes = {name: part.size for name, part in network.items()}
+
+    def participate(self, program: Program, launch) -> Tree:
+        self._reset()
+        result = super().participate(program, launch)
+        (forward, backward), head = self.base.rows / SAMPLES, self.head.rows.sum() / SAMPLES
+        self.counted |= {"forward": forward, "backward": backward, "head_only": max(head - forward - backward, 0.0)}
+        return result
+
+    def evaluate(self, program: Program, launch) -> Tree:
+        self._reset()
+        result = super().evaluate(program, launch)
+        forward, backward = self.base.rows / SAMPLES / len(launch)
+        tests = TEST_ROWS / SAMPLES
+        self.counted |= {"test_forward": max(forward - tests, 0.0), "test_backward": backward}
+        return result
+
+    def _reset(self) -> None:
+        self.base.rows[:], self.head.rows[:] = 0, 0
+
+
+def _generated(shape: tuple[int, ...], clients: int) -> Federation:
+    """`SAMPLES` training samples of ten classes for every client, and one test sample."""
+    each = SAMPLES + TEST_ROWS
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(clients * each, *shape, generator=generator)
+    y = torch.arange(len(x)) % 10
+    rows = np.arange(len(x)).reshape(clients, each)
+    return Federation(x, y, list(rows[:, :SAMPLES]), list(rows[:, SAMPLES:]), classes=10)
+
+
+def holders(method: Method) -> tuple[dict[str, str], list[str]]:
+    """(group of parameters -> who holds it, see `Part`; what else a client keeps between rounds), on a small network."""
+    settings = Settings(rounds=1, batch_size=BATCH)
+    simulation = Simulation(method, _generated((8, 8), 2), "mlp", settings, [0], backend="loop", workers=1)
+    return simulation.kinds, [name for name in simulation.replicas[0].clients if name != "params"]

@@ -1,0 +1,132 @@
+"""DANN: alternating steps of the model and of the discriminator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.dann import DANN
+from pflrepro.algorithms.phases import Phase
+from pflrepro.data.federation import Federation
+from pflrepro.errors import UserError
+from pflrepro.models import build_model
+from pflrepro.simulation.schedule import batches
+from pflrepro.trees import Tree
+
+
+def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
+    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
+
+
+def discriminator(h: torch.Tensor, d: Tree) -> torch.Tensor:
+    for layer in ("first", "second"):
+        h = torch.relu(h @ d[f"{layer}.weight"].T + d[f"{layer}.bias"])
+    return h @ d["third.weight"].T + d["third.bias"]
+
+
+@pytest.mark.parametrize(("weight", "ratio"), [(0.5, 1.0), (0.0, 3.0)])
+def test_the_alternation(federation, simulate, weight: float, ratio: float) -> None:
+    """Two rounds of five clients with incomplete batches, written as a plain loop; with weight 0 the model never meets D."""
+    method = DANN(weight=weight, hidden=8, discriminator_rate=ratio)
+    server = simulate(method, rounds=0).replicas[0].server.params
+    ours = simulate(method, rounds=2, local_epochs=2)
+    n = federation.sizes("train")
+    split = build_model("mlp", federation.shape, federation.classes, 0)
+    split.base.double(), split.head.double()
+
+    def features(params: Tree, x: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(split.base, dict(params.base), (x.double(),))
+
+    def stepped(params: Tree, names: tuple[str, ...], loss, rate: float) -> Tree:
+        wanted = params.only(names).map(lambda leaf: leaf.detach().requires_grad_())
+        grads = torch.autograd.grad(loss(params | wanted), list(wanted.leaves()))
+        return params | (wanted - rate * wanted.refill(iter(grads))).map(torch.Tensor.detach)
+
+    for t in range(2):
+        uploads = []
+        for i in range(federation.clients):
+            params = server
+            for rows in batches(federation, Phase(batch=10), ours.settings, 0, t, i, "clients/train"):
+                first, second = rows[:5], rows[5:]
+
+                def model_loss(w: Tree, first=first, i=i) -> torch.Tensor:
+                    z = features(w, federation.x[first])
+                    hidden = F.cross_entropy(discriminator(z, w.discriminator), torch.full((len(first),), i))
+                    logits = torch.func.functional_call(split.head, dict(w.head), (z,))
+                    return F.cross_entropy(logits, federation.y[first]) - weight * hidden
+
+                def own_loss(w: Tree, second=second, i=i) -> torch.Tensor:
+                    z = features(w, federation.x[second])
+                    return F.cross_entropy(discriminator(z, w.discriminator), torch.full((len(second),), i))
+
+                params = stepped(params, ("base", "head"), model_loss, 0.05)
+                if len(second):
+                    params = stepped(params, ("discriminator",), own_loss, 0.05 * ratio)
+            uploads.append(params)
+        server = uploads[0].map(
+            lambda *leaves: sum(k * leaf for k, leaf in zip(n, leaves, strict=True)) / n.sum(), *uploads[1:]
+        )
+    assert_close(ours.replicas[0].server.params, server)
+
+
+@dataclass(frozen=True)
+class FirstBatch(Method):
+    """FedAvg that stops after one batch."""
+
+    def phases(self, clock):
+        return [Phase(steps=1)]
+
+
+def test_weight_zero_is_fedavg_with_half_the_steps(federation, simulate) -> None:
+    rows = federation.rows["train"][0]
+    alone = Federation(federation.x, federation.y, [rows], [rows[:3]], classes=federation.classes)
+    settings = {"federation": alone, "batch_size": len(rows) // 2, "rounds": 3, "momentum": 0.5}
+    ours = simulate(DANN(weight=0.0), **settings).replicas[0].server.params
+    assert_close(ours.without(["discriminator"]), simulate(FirstBatch(), **settings).replicas[0].server.params, 0)
+
+
+def test_a_single_batch_is_a_model_step(simulate) -> None:
+    """Weight decay and momentum do not move the discriminator of a client that takes no step with it, in any backend."""
+    settings = {"batch_size": 40, "weight_decay": 0.1, "momentum": 0.5, "rounds": 2}
+    start = simulate(DANN(), rounds=0).replicas[0].server.params
+    for backend in ("loop", "batched"):
+        ours = simulate(DANN(), backend=backend, **settings).replicas[0].server.params
+        assert_close(ours.only(["discriminator"]), start.only(["discriminator"]))
+        assert float((ours.base - start.base).squared_norm()) > 1e-6
+
+
+def test_slots_are_a_new_permutation_every_round() -> None:
+    class Draws:
+        clients = 6
+
+        def generator(self, purpose: str, t: int = 0, client: int = 0) -> np.random.Generator:
+            return np.random.default_rng([t, client])
+
+        def tensor(self, values) -> torch.Tensor:
+            return torch.as_tensor(values).double()
+
+    slots = [DANN(labels="slot").supply(Draws(), t).slots.tolist() for t in range(3)]
+    assert all(sorted(row) == list(range(6)) for row in slots)
+    assert slots[0] != slots[1] != slots[2]
+    assert DANN().supply(Draws(), 0) is None
+
+
+def test_slot_labels_change_the_training(simulate) -> None:
+    client, slot = (simulate(DANN(labels=labels)).replicas[0].server.params for labels in ("client", "slot"))
+    assert float((client.discriminator - slot.discriminator).squared_norm()) > 1e-8
+
+
+def test_its_shape_and_wrong_options(federation, simulate) -> None:
+    shapes = simulate(DANN(), rounds=0).replicas[0].server.params.discriminator.map(lambda leaf: tuple(leaf.shape))
+    sizes = [(256, 32), (256, 256), (federation.clients, 256)]
+    assert [shapes[f"{layer}.weight"] for layer in ("first", "second", "third")] == sizes
+    with pytest.raises(UserError, match="unknown labels of DANN 'slots'; valid: slot, client"):
+        DANN(labels="slots")
+    with pytest.raises(UserError, match="DANN's hidden must be"):
+        DANN(hidden=0)

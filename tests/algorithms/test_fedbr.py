@@ -1,0 +1,387 @@
+"""FedBR: the pseudo-data, the two steps written again in plain PyTorch, its hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from pflrepro.algorithms import build_method
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.algorithms.fedbr import FedBR
+from pflrepro.algorithms.local import Local
+from pflrepro.algorithms.phases import Phase
+from pflrepro.data.federation import Federation
+from pflrepro.errors import UserError
+from pflrepro.models import build_model
+from pflrepro.simulation import Settings, Simulation
+from pflrepro.simulation.schedule import batches
+from pflrepro.simulation.source import DataSource
+from pflrepro.trees import Tree
+
+TERMS_OFF = {"pseudo_weight": 0.0, "contrast_weight": 0.0}
+
+
+def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
+    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
+
+
+@pytest.fixture
+def alone(federation) -> Federation:
+    """The first client of the made-up federation."""
+    rows = federation.rows
+    return Federation(federation.x, federation.y, rows["train"][:1], rows["test"][:1], classes=federation.classes)
+
+
+@pytest.fixture
+def with_proxy(federation) -> Federation:
+    """The made-up federation with 12 proxy samples."""
+    x = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(5))
+    proxy = Federation(x, torch.arange(12) % 3, [np.arange(12)], [[]])
+    rows = federation.rows
+    return Federation(federation.x, federation.y, rows["train"], rows["test"], classes=6, proxy=proxy)
+
+
+# ---- pseudo-data ---------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def marked() -> DataSource:
+    """Clients 0, 1, 3 hold samples of value 0, 100, 300 + label; client 2 holds none; proxy samples have values 1000, 1001, ..."""
+    labels = torch.tensor([0, 1, 2, 0, 0, 1, 2, 2])
+    clients = [[0, 1], [2, 3, 4], [], [5, 6, 7]]
+    owner = torch.tensor([0, 0, 1, 1, 1, 3, 3, 3])
+    proxy = Federation(torch.arange(1000.0, 1004)[:, None], torch.zeros(4), [np.arange(4)], [[]])
+    x = (100 * owner + labels).float()[:, None]
+    return DataSource(Federation(x, labels, clients, [[]] * 4, classes=5, proxy=proxy), 0, torch.float64, 50)
+
+
+def test_an_rsm_sample_is_the_mean_of_one_client(marked) -> None:
+    pseudo = FedBR(pseudo_mean=3).supply(marked, 0).pseudo
+    assert pseudo.shape == (50, 1)  # the batch size
+    clients = (pseudo[:, 0] / 100).floor()
+    assert set(clients.tolist()) == {0.0, 1.0, 3.0}
+    rest = 3 * (pseudo[:, 0] - 100 * clients)  # the sum of three labels
+    torch.testing.assert_close(rest, rest.round(), rtol=0, atol=1e-9)
+    assert float(rest.max()) <= 6 and len(set(rest.round().tolist())) > 3
+    assert FedBR(pseudo_samples=7).supply(marked, 0).pseudo.shape == (7, 1)
+
+
+def test_a_balanced_mean_has_all_classes_equally_often(marked) -> None:
+    """Six samples of three present classes: labels add up to 2 (0 + 1 + 2) = 6."""
+    pseudo = FedBR(pseudo_mean=6, pseudo_balanced=True).supply(marked, 0).pseudo
+    total = (6 * pseudo[:, 0]).round() % 100
+    assert set(total.tolist()) == {6.0}
+    assert len(set(pseudo[:, 0].tolist())) > 5  # of clients at random
+    few = FedBR(pseudo_mean=2, pseudo_balanced=True).supply(marked, 0).pseudo
+    assert set(((2 * few[:, 0]).round() % 100).tolist()) == {1.0, 2.0, 3.0}  # two different classes
+
+
+@pytest.mark.parametrize("pseudo", ["proxy", "mixture"])
+def test_proxy_means(marked, pseudo: str) -> None:
+    means = FedBR(pseudo=pseudo, pseudo_mean=1).supply(marked, 0).pseudo
+    assert set(means[:, 0].tolist()) == {1000.0, 1001.0, 1002.0, 1003.0}
+
+
+def test_refresh(marked) -> None:
+    once, each = FedBR(pseudo_refresh="once"), FedBR(pseudo_refresh="round")
+    assert once.supply(marked, 1) is None
+    assert not torch.equal(each.supply(marked, 1).pseudo, each.supply(marked, 0).pseudo)
+    assert torch.equal(each.supply(marked, 1).pseudo, each.supply(marked, 1).pseudo)
+    assert torch.equal(each.supply(marked, 0).pseudo, once.supply(marked, 0).pseudo)
+
+
+def test_without_proxy_data_the_error_says_which_setting_gives_them(federation, simulate) -> None:
+    with pytest.raises(UserError, match=r"proxy=DATASET"):
+        simulate("fedbr", options={"pseudo": "mixture"})
+
+
+def test_proxy_samples_of_another_shape_are_refused(federation, simulate) -> None:
+    proxy = Federation(torch.zeros(4, 3, 8, 8), torch.zeros(4), [np.arange(4)], [[]])
+    rows = federation.rows
+    data = Federation(federation.x, federation.y, rows["train"], rows["test"], classes=6, proxy=proxy)
+    with pytest.raises(UserError, match=r"\[1, 8, 8\], not \[3, 8, 8\]"):
+        simulate("fedbr", options={"pseudo": "proxy"}, federation=data)
+
+
+def test_a_mixture_by_hand() -> None:
+    """Two pseudo-samples, three classes; four rows, of which one is padding; two samples mixed into each."""
+    method, task = FedBR(pseudo="mixture", mixed_samples=2), SimpleNamespace(classes=3)
+    pseudo = torch.tensor([[300.0], [600.0]], dtype=torch.float64)
+    ctx = SimpleNamespace(task=task, common=Tree(supplied=Tree(pseudo=pseudo)))
+    x = torch.tensor([[1.0], [10.0], [100.0], [1e9]], dtype=torch.float64)
+    mixed = torch.tensor([[0.0, 0.99], [0.34, 1.0]], dtype=torch.float64)  # rows 0 and 2, 1 and 2 of three
+    batch = Tree(x=x, y=torch.tensor([0, 1, 1, 2]), mask=torch.tensor([1.0, 1, 1, 0]), mixed=mixed)
+    values, labels = method.pseudo_batch(batch, ctx)
+    expected = torch.tensor([[401.0], [710.0]], dtype=torch.float64) / 3
+    torch.testing.assert_close(values, expected, rtol=0, atol=1e-12)
+    third = 1 / 3
+    expected = torch.tensor([[1 + third, 1 + third, third], [third, 2 + third, third]], dtype=torch.float64) / 3
+    torch.testing.assert_close(labels, expected, rtol=0, atol=1e-12)
+    soft = batch | Tree(partner=torch.tensor([2, 2, 0, 0]), share=torch.tensor(0.75, dtype=torch.float64))
+    own = torch.tensor([[0.75, 0, 0.25], [0, 0.75, 0.25], [0.25, 0.75, 0]], dtype=torch.float64)
+    expected = (third + torch.stack([own[0] + own[2], own[1] + own[2]])) / 3
+    torch.testing.assert_close(method.pseudo_batch(soft, ctx)[1], expected, rtol=0, atol=1e-12)
+
+
+# ---- the loss ------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("mode", "scales"), [("multiply", (2.0, 0.5)), ("divide", (0.5, 2.0))])
+def test_the_contrastive_loss_by_hand(mode: str, scales: tuple[float, float]) -> None:
+    """Cosines 1 and 0, then 0 and -1; the third row is padding."""
+    method = FedBR(tau_1=2.0, tau_2=0.5, tau_mode=mode, projection_shape="none")
+    anchor = torch.tensor([[2.0, 0], [0, 3], [1, 1]], dtype=torch.float64)
+    same = torch.tensor([[1.0, 0], [1, 0], [1, 0]], dtype=torch.float64)
+    other = torch.tensor([[0.0, 5], [0, -1], [0, 1]], dtype=torch.float64)
+    found = method.contrast(None, anchor, same, other, Tree(mask=torch.tensor([1.0, 1, 0], dtype=torch.float64)))
+    first, second = ((scales[0] * 1, 0.0), (0.0, -scales[1]))
+    expected = np.mean([-np.log(np.exp(a) / (np.exp(a) + np.exp(b))) for a, b in (first, second)])
+    assert float(found) == pytest.approx(expected, abs=1e-12)
+
+
+class Literal:
+    """Algorithm 1 for one client, in plain PyTorch."""
+
+    def __init__(self, data: Federation, params: Tree, settings: Settings, **options) -> None:
+        self.data, self.options, self.settings = data, options, settings
+        split = build_model("mlp", data.shape, data.classes, 0)
+        self.base, self.head = split.base.double(), split.head.double()
+        self.base.load_state_dict(dict(params.base))
+        self.head.load_state_dict(dict(params.head))
+        self.projection: nn.Module = nn.Identity()
+        if "projection" in params:
+            layers = [nn.Linear(*reversed(params.projection[f"{k}.weight"].shape)) for k in range(3)]
+            self.projection = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2]).double()
+            for layer, k in zip(layers, range(3), strict=True):
+                layer.load_state_dict({n: params.projection[f"{k}.{n}"] for n in ("weight", "bias")})
+
+    def contrast(self, anchor, same, other) -> torch.Tensor:
+        a, s, o = (self.projection(z) for z in (anchor, same, other))
+        tau = self.options.get("tau", 2.0)
+        f1, f2 = (torch.exp(tau * F.cosine_similarity(a, z)) for z in (s, o))
+        return -torch.log(f1 / (f1 + f2)).mean()
+
+    def round(self, t: int) -> None:
+        opt = {"lr": self.settings.lr, "momentum": self.settings.momentum, "weight_decay": self.settings.weight_decay}
+        source = DataSource(self.data, 0, torch.float64, self.settings.batch_size)
+        method = FedBR(**{k: v for k, v in self.options.items() if k != "tau"})
+        pseudo = method.supply(source, 0 if method.pseudo_refresh == "once" else t).pseudo
+        labels = torch.full((len(pseudo), self.data.classes), 1 / self.data.classes, dtype=torch.float64)
+        with torch.no_grad():
+            z_global = self.base(pseudo)
+        descent = torch.optim.SGD([*self.base.parameters(), *self.head.parameters()], **opt)
+        theta = list(self.projection.parameters())
+        ascent = torch.optim.SGD(theta, maximize=True, **opt) if theta and method.max_step else None
+        for rows in batches(self.data, Phase(), self.settings, 0, t, 0, "clients/train"):
+            x, y = self.data.batch(torch.as_tensor(rows), torch.float64)
+            pair = [k % len(pseudo) for k in range(len(rows))]
+            z, z_pseudo = self.base(x), self.base(pseudo)
+            if ascent is not None:
+                ascent.zero_grad()
+                self.contrast(z_pseudo.detach()[pair], z_global[pair], z.detach()).backward()
+                ascent.step()
+            loss = F.cross_entropy(self.head(z), y)
+            loss = loss + method.pseudo_weight * F.cross_entropy(self.head(z_pseudo), labels)
+            loss = loss + method.contrast_weight * self.contrast(z_pseudo[pair], z_global[pair], z)
+            descent.zero_grad()
+            loss.backward()
+            descent.step()
+
+
+@pytest.mark.parametrize("backend", ["loop", "batched"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"projection_shape": "code", "pseudo_refresh": "once", "tau": 1.0, "tau_1": 1.0, "tau_2": 1.0},
+        {"projection_shape": "none", "pseudo_weight": 0.1},
+        {"max_step": False, "contrast_weight": 2.0},
+        {"pseudo_weight": 0.0, "pseudo_samples": 3},
+    ],
+    ids=str,
+)
+def test_it_is_algorithm_1(alone, simulate, options: dict, backend: str) -> None:
+    """Two rounds of one client with momentum, decay and an incomplete batch."""
+    changes = {"lr": 0.1, "momentum": 0.5, "weight_decay": 0.01}
+    ours = {k: v for k, v in options.items() if k != "tau"}
+    start, done = (
+        simulate("fedbr", rounds=r, options=ours, federation=alone, backend=backend, **changes) for r in (0, 2)
+    )
+    literal = Literal(
+        alone, start.replicas[0].server.params, Settings(2, batch_size=5, drop_last=False, **changes), **options
+    )
+    for t in range(2):
+        literal.round(t)
+    params = done.replicas[0].server.params
+    assert_close(params.base, Tree(dict(literal.base.named_parameters())), 1e-12)
+    assert_close(params.head, Tree(dict(literal.head.named_parameters())), 1e-12)
+    if "projection" in params:
+        found = [params.projection[f"{k}.{n}"] for k in range(3) for n in ("weight", "bias")]
+        for mine, theirs in zip(found, literal.projection.parameters(), strict=True):
+            torch.testing.assert_close(mine, theirs.detach(), rtol=0, atol=1e-12)
+
+
+def test_the_hosts_correction_applies_to_both_steps(alone, simulate) -> None:
+    """A host that doubles every gradient takes twice the step, up and down."""
+
+    @dataclass(frozen=True)
+    class Double(FedAvg):
+        def correct(self, grads, local, ctx):
+            return 2 * super().correct(grads, local, ctx)
+
+    rows = alone.rows["train"][0][:5]
+    one = Federation(alone.x, alone.y, [rows], [rows], classes=alone.classes)
+    doubled = dataclass(frozen=True)(type("Both", (FedBR, Double), {}))
+    start, single, double = (
+        simulate(method, rounds=rounds, federation=one, options=options).replicas[0].server.params
+        for method, rounds, options in (("fedbr", 0, {}), ("fedbr", 1, {}), (doubled(pseudo_weight=1.0), 1, None))
+    )
+    moved, twice = (single - start).projection, (double - start).projection
+    assert float(moved["0.weight"].abs().max()) > 1e-6
+    assert_close(twice, 2 * moved, 1e-12)
+
+
+def test_a_projection_that_takes_no_step_is_not_uploaded(simulate) -> None:
+    frozen, learned, plain = (
+        simulate("fedbr", options=options, rounds=1) for options in ({"max_step": False}, {}, TERMS_OFF)
+    )
+    size = 32 * 256 + 256 + 256 * 256 + 256 + 256 * 128 + 128
+    up = plain.traffic["numbers_up"]
+    assert (frozen.traffic["numbers_up"], learned.traffic["numbers_up"]) == (up, up + size)
+    start = simulate("fedbr", options={"max_step": False}, rounds=0).replicas[0].server.params.projection
+    assert_close(frozen.replicas[0].server.params.projection, start)
+
+
+# ---- global features of mixtures -----------------------------------------------------------------------------------------------
+class Spy(FedBR):
+    """Keeps the pseudo-samples and the global features of every step."""
+
+    seen: list = []  # noqa: RUF012
+
+    def teach(self, x, local, ctx):
+        z, keep = super().teach(x, local, ctx)
+        self.seen.append((int(ctx.info.id), x, z, self.received_features(x, ctx)))
+        return z, keep
+
+
+@pytest.mark.parametrize("features", ["step", "first"])
+def test_global_features_of_mixtures(with_proxy, simulate, features: str) -> None:
+    Spy.seen = []
+    method = dataclass(frozen=True)(type("X", (Spy, FedAvg), {}))
+    simulate(method(pseudo="mixture", global_features=features), rounds=1, federation=with_proxy)
+    by_client: dict[int, list] = {}
+    for client, *entry in Spy.seen:
+        by_client.setdefault(client, []).append(entry)
+    assert len(by_client) == 5 and len(by_client[0]) == 5
+    for entries in by_client.values():
+        for x, z, own in entries:
+            torch.testing.assert_close(z, own if features == "step" else entries[0][2], rtol=0, atol=1e-12)
+            assert x is entries[0][0] or not torch.equal(x, entries[0][0])  # mixed anew at every step
+
+
+# ---- identities, hosts, runs ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("host", ["fedavg", "fedavg+mixup", "scaffold"])
+def test_without_weights_it_is_the_host(simulate, host: str) -> None:
+    settings = {"rounds": 3, "participation": 0.6}
+    ours, plain = simulate(f"{host}+fedbr", options=TERMS_OFF, **settings), simulate(host, **settings)
+    assert_close(ours.replicas[0].server, plain.replicas[0].server)
+    assert ours.history(0)["correct"].tolist() == plain.history(0)["correct"].tolist()
+
+
+@pytest.mark.parametrize("options", [{"pseudo_weight": 1e-9, "contrast_weight": 1e-9}], ids=["tiny"])
+def test_with_tiny_weights_it_is_nearly_the_host(simulate, options: dict) -> None:
+    ours, plain = simulate("fedbr", options=options), simulate("fedavg")
+    for part in ("base", "head"):
+        assert_close(ours.replicas[0].server.params[part], plain.replicas[0].server.params[part], 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "model"),
+    [
+        ("fedavg+fedbr", {"pseudo": "mixture"}, "mlp"),
+        ("fedavg+fedbr", {"pseudo": "mixture", "global_features": "first", "mixed_samples": 2}, "mlp"),
+        ("fedavg+fedbr", {"pseudo": "proxy", "pseudo_samples": 8}, "cnn-digits"),
+        ("fedavg+fedbr", {"pseudo": "mixture"}, "cnn-digits-bn"),
+        ("fedavg+mixup+fedbr", {"pseudo": "mixture"}, "mlp"),
+        ("fedcm+mixup+fedbr", {"pseudo": "mixture"}, "mlp"),
+        ("feddecorr+fedbr", {}, "mlp"),
+        ("fedntd+mixup+fedbr", {"pseudo": "mixture"}, "mlp"),
+        ("fedrep+fedbr", {}, "mlp"),
+        ("ditto+fedbr", {}, "mlp"),
+        ("fedbabu+fedbr", {"tune_epochs": 1}, "mlp"),
+    ],
+)
+def test_hosts_agree_between_backends(with_proxy, simulate, name: str, options: dict, model: str) -> None:
+    settings = {"momentum": 0.5, "receivers": "selected", "participation": 0.6, "model": model}
+    settings |= {"federation": with_proxy, "options": options, "drop_last": model.endswith("bn")}
+    one, all_ = (simulate(name, backend=backend, **settings) for backend in ("loop", "batched"))
+    for tree in ("server", "clients"):
+        assert_close(getattr(one.replicas[0], tree), getattr(all_.replicas[0], tree), 1e-11)
+    assert np.array_equal(one.history(0)["correct"], all_.history(0)["correct"])
+
+
+def test_it_acts_in_the_phase_that_trains_the_base(simulate) -> None:
+    start, done = (simulate("fedrep+fedbr", rounds=r, momentum=0.5).replicas[0].server.params for r in (0, 1))
+    assert float((done.projection["2.bias"] - start.projection["2.bias"]).abs().max()) > 1e-6
+
+
+@pytest.mark.parametrize("refresh", ["once", "round"])
+@pytest.mark.parametrize("backend", ["loop", "batched"])
+def test_a_resumed_run_is_the_uninterrupted_one(with_proxy, simulate, refresh: str, backend: str) -> None:
+    options = {"pseudo": "mixture", "pseudo_refresh": refresh}
+    settings = {"options": options, "federation": with_proxy, "backend": backend, "participation": 0.6}
+    whole, stopped = (simulate("fedbr", rounds=rounds, **settings) for rounds in (3, 2))
+    resumed = Simulation(
+        build_method("fedbr", options),
+        with_proxy,
+        "mlp",
+        whole.settings,
+        [0],
+        backend=backend,
+        workers=1,
+        dtype="float64",
+    )
+    resumed.restore(stopped.state())
+    resumed.step()
+    assert resumed.finished
+    assert_close(resumed.replicas[0].server, whole.replicas[0].server)
+
+
+def test_a_host_whose_base_stays_at_home_is_refused(simulate) -> None:
+    with pytest.raises(UserError, match="keep their bases"):
+        simulate("local+fedbr")
+    alone = dataclass(frozen=True)(type("Alone", (FedBR, Local), {}))
+    with pytest.raises(UserError, match="base is shared"):
+        simulate(alone())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pseudo": "noise"},
+        {"pseudo_refresh": "never"},
+        {"tau_mode": "add"},
+        {"projection_shape": "wide"},
+        {"global_features": "last"},
+        {"pseudo_samples": -1},
+        {"pseudo_mean": 0},
+        {"mixed_samples": 0},
+        {"pseudo_weight": -1.0},
+        {"contrast_weight": -1.0},
+        {"tau_2": -1.0},
+        {"tau_2": 0.0, "tau_mode": "divide"},
+    ],
+)
+def test_impossible_values_are_refused(options: dict) -> None:
+    with pytest.raises(UserError, match="FedBR"):
+        build_method("fedbr", options)
+
+
+def test_balanced_means_need_labels() -> None:
+    with pytest.raises(UserError, match="pseudo_balanced"):
+        build_method("fedbr", {"pseudo_balanced": True, "pseudo": "proxy"})
+    assert isinstance(build_method("fedbr", {"tau_2": 0.0}), Method)

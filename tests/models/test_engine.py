@@ -1,0 +1,50 @@
+"""One round of one network a family: the batched backend gives the loop's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.data.federation import Federation
+from pflrepro.models import find
+from pflrepro.simulation import Settings, Simulation
+
+ROWS = (4, 6)  # training samples of the two clients
+
+
+def federation(name: str, shape: tuple[int, ...]) -> Federation:
+    """Made-up samples of the smallest shape; token ids are stored as whole numbers."""
+    draw = np.random.default_rng(0)
+    count = sum(ROWS) + 4
+    x = draw.standard_normal((count, *shape))
+    if find(name)[0].takes.kind == "tokens":
+        x = draw.integers(0, 50, (count, *shape))
+    parts = np.split(np.arange(count), np.cumsum([*ROWS, 2]))
+    return Federation(torch.as_tensor(x), torch.arange(count) % 3, parts[:2], parts[2:], classes=3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cnn4@conv1", "fedpac-cnn5", "domainbed-cnn", "resnet20-gn", "ecg-resnet@b1", "cct-7-3x1", "fasttext", "har-cnn"],
+)
+def test_batched_is_the_loop(name: str, smallest: Callable[[str], tuple]) -> None:
+    """Parameters, running statistics and scores after a round of two steps and three."""
+    data, settings = federation(name, smallest(name)), Settings(1, batch_size=2, lr=0.01)
+    found = []
+    for backend in ("loop", "batched", "graph"):
+        simulation = Simulation(FedAvg(), data, name, settings, [0], backend=backend, workers=1, dtype="float64")
+        before = simulation.replicas[0].server.params.flat()
+        simulation.step()
+        after = simulation.replicas[0].server.params.flat()
+        assert all(key.startswith(("base/", "head/")) for key in after)
+        assert any(not torch.equal(before[key], value) for key, value in after.items())
+        found.append(simulation.state_of(0) | {"loss": simulation.history(0)["loss"]})
+    paths = [path for path in found[0] if path.startswith(("server/", "kept/")) or path == "loss"]
+    assert len(paths) > 3 and (name.startswith("ecg") == any(path.startswith("kept/") for path in paths))
+    for other in found[1:]:
+        for path in paths:
+            np.testing.assert_allclose(other[path], found[0][path], rtol=1e-9, atol=1e-9, err_msg=path)

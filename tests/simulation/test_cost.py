@@ -1,0 +1,91 @@
+"""What a round costs, counted, against the published table of costs (K features, C classes, N clients; w, phi, psi numbers)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pflrepro.algorithms.registry import ALGORITHMS, build_method
+from pflrepro.simulation.cost import CHEAPER, Cost, cost_of
+
+VALVE = 2 * (512 * 512 + 512) + 2 * 2 * 512  # GPFL's two dense layers and two layer norms
+GENERATOR = (512 + 10) * 512 + 2 * 512 + 512 * 512 + 512  # no bias before the batch norm
+DISCRIMINATOR = 512 * 256 + 256 + 256 * 256 + 256 + 256 * 20 + 20
+PROJECTION = 512 * 256 + 256 + 256 * 256 + 256 + 256 * 128 + 128
+GRP_DISCRIMINATOR = 512 * 512 + 512 + 512 + 1
+EMBEDDINGS = 10 * 512
+
+
+def gaussian(c: Cost) -> int:
+    """pFedFDA's means and covariance."""
+    return c.classes * c.features + c.features**2
+
+
+# name -> (down, up, kept by the client), as functions of the network's sizes, and
+# (backward, forward, head only): multiples of the client's training samples
+EXPECTED = {
+    "local": (lambda c: (0, 0, c.model), (1, 0, 0)),
+    "fedavg": (lambda c: (c.model, c.model, 0), (1, 0, 0)),
+    "fedavgft": (lambda c: (c.model, c.model, 0), (1, 0, 0)),
+    "fedprox": (lambda c: (c.model, c.model, 0), (1, 0, 0)),
+    "scaffold": (lambda c: (2 * c.model, 2 * c.model, c.model), (1, 0, 0)),
+    "fedgen": (lambda c: (c.model + GENERATOR, c.model, 0), (1, 0, 1)),
+    "per-fedavg": (lambda c: (c.model, c.model, 0), (2, 0, 0)),
+    "pfedme": (lambda c: (c.model, c.model, c.model), (5, 0, 0)),
+    "ditto": (lambda c: (c.model, c.model, c.model), (2, 0, 0)),
+    "fedper": (lambda c: (c.base, c.base, c.head), (1, 0, 0)),
+    "fedrep": (lambda c: (c.base, c.base, c.head), (1, 1, 0)),
+    "fedbabu": (lambda c: (c.base + c.head, c.base, 0), (1, 0, 0)),  # our server sends the frozen head along
+    # 80 % of the samples train; the others are passed through by the five candidates, the old and the received model
+    "fedfomo": (lambda c: (5 * c.model, c.model + 2 * 5, 2 * c.model), (0.8, 0.2 * 6, 0)),
+    "apple": (lambda c: (c.clients * c.model, c.model, c.clients), (1, 0, 0)),
+    "fedproto": (lambda c: (c.classes * (c.features + 1), c.classes * (c.features + 1), c.model), (1, 0, 0)),
+    "moon": (lambda c: (c.model, c.model, c.base), (1, 2, 0)),  # of the previous model the head is not needed
+    "fedcm": (lambda c: (2 * c.model, c.model, 0), (1, 0, 0)),
+    "feddecorr": (lambda c: (c.model, c.model, 0), (1, 0, 0)),
+    "fedntd": (lambda c: (c.model, c.model, 0), (1, 1, 0)),
+    "afl": (lambda c: (c.model, c.model + 1, 0), (1, 1, 0)),
+    "q-ffl": (lambda c: (c.model, c.model + 1, 0), (1, 1, 0)),
+    "groupdro": (lambda c: (c.model, c.model + 1, 0), (1, 0, 0)),
+    "fedmix": (lambda c: (c.model, c.model, 0), (1, 0, 0)),  # one pass here, under a second derivative
+    # half of the steps train the discriminator, on features that need no gradient
+    "dann": (lambda c: (c.model + DISCRIMINATOR, c.model + DISCRIMINATOR, 0), (0.5, 0.5, 0)),
+    # 32 virtual samples beside each batch of 10, and C further outputs
+    "vhl": (lambda c: (c.model + c.head, c.model + c.head, 0), (1 + 3.2, 0, 0)),
+    "apfl": (lambda c: (c.model, c.model, c.model), (2, 0, 0)),
+    "fedphp": (lambda c: (c.model, c.model, c.model), (1, 1, 0)),
+    "lg-fedavg": (lambda c: (c.head, c.head, c.base), (1, 0, 0)),
+    "fedrod": (lambda c: (c.model, c.model, c.head), (1, 0, 1)),
+    "fedpac": (
+        lambda c: (c.model + c.classes * c.features, c.model + 2 * c.classes * c.features, 0),
+        (1, 3, 0),
+    ),
+    "gpfl": (
+        lambda c: (c.base + VALVE + 2 * EMBEDDINGS, c.base + VALVE + EMBEDDINGS, c.head + 2 * c.features),
+        (1, 0, 0),
+    ),
+    "pfedfda": (lambda c: (c.base + gaussian(c), c.base + gaussian(c), 0), (1, 0, 0)),
+    "grp-fed": (lambda c: (c.model, c.model + 1, c.base + GRP_DISCRIMINATOR), (2, 2, 0)),
+    "fedavg+mixup": (lambda c: (c.model, c.model, 0), (1, 0, 0)),
+    # one more batch of pseudo-samples; the received base sees these once a round
+    "fedavg+fedbr": (lambda c: (c.model + PROJECTION, c.model + PROJECTION, 0), (2, 0.1, 0)),
+    "fedavg+dbe": (lambda c: (c.model + c.features, c.model, c.features), (1, 0, 0)),
+    "fedavg+prbm": (lambda c: (c.model, c.model, c.features), (1, 0, 0)),
+    "fedavg+mr": (lambda c: (c.model + c.features, c.model, 0), (1, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_counted_cost_is_that_of_the_published_table(name: str) -> None:
+    cost = cost_of(build_method(name, CHEAPER.get(name)))
+    messages, passes = EXPECTED[name]
+    counted = (cost.down, cost.up, cost.memory)
+    for found, wanted in zip(counted, messages(cost), strict=True):
+        assert abs(found - wanted) <= 32, (name, counted, messages(cost))  # a few scalars: counters, rounds, strengths
+    found = (cost.backward, cost.forward, cost.head_only)
+    assert all(math.isclose(a, b, abs_tol=0.011) for a, b in zip(found, passes, strict=True)), (name, found)
+
+
+def test_every_method_has_an_expected_cost() -> None:
+    assert set(ALGORITHMS) <= set(EXPECTED)

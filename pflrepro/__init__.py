@@ -16,6 +16,7 @@ _NAMES = {
     "Store": ".experiments.store",
     "run": ".experiments.run",
     "sweep": ".experiments.sweep",
+    "simulate": ".experiments.simulate",
     "Federation": ".data.federation",
     "Simulation": ".simulation.simulation",
     "Settings": ".simulation.settings",

@@ -34,7 +34,8 @@ class Apple(Method):
     Attributes:
         weight_rate: eta_2; 0.001 [off]. The platform's default is 0 and its gradient a mean over entries.
         mu: 0.1 [off], whose code has no factor 1/2, so that 0.2 here gives its steps.
-        scheduler: `exponential` [off] or `cosine`. horizon: L as a share of the rounds; 0.1 [off], 1 on the platform.
+        scheduler: `exponential` [off] or `cosine`.
+        horizon: L as a share of the rounds; 0.1 [off], 1 on the platform.
         start: p_i starts at p^0, `sizes` [off], or at 1/N, `uniform` [LIB].
         core_rate: eta is the rate of the `run`, or that times the number of `clients` [LIB].
         upload: the `core` [off], or a copy of the `mixture` [LIB], which is then also what is tested before training.

@@ -46,14 +46,16 @@ class FedBR(Method):
 
     Attributes:
         pseudo: `rsm` [BR-code] or `mixture` (tables 3 and 6), `proxy`. The latter two need a run with proxy=DATASET.
-        pseudo_samples: 0 = the run's batch size [BR]. pseudo_mean: 10 [BR-code].
+        pseudo_samples: 0 = the run's batch size [BR].
+        pseudo_mean: 10 [BR-code].
         pseudo_balanced: an RSM mean takes all classes equally often, from all clients (figure 6d) [inferred].
         pseudo_refresh: `round` [BR], or `once` [BR-code; tables 2 and 3].
         mixed_samples: 1 [BR, BR-code].
         pseudo_weight: lambda; 1.0 on RotatedMNIST and CIFAR100, 0.1 on CIFAR10 and PACS [BR]; 1.0 everywhere [BR-code].
         contrast_weight: mu; 0.5 [BR, BR-code].
-        tau_1, tau_2: 2.0 [BR, BR-code]. tau_mode: `multiply` [BR-code], since the published numbers come from it (and a table of
-            the appendix has tau_2 = 0), or `divide` [BR].
+        tau_1, tau_2: 2.0 [BR, BR-code].
+        tau_mode: `multiply` [BR-code], since the published numbers come from it (and a table of the appendix has tau_2 = 0), or
+            `divide` [BR].
         projection_shape: `paper`, K -> 256 -> 256 -> 128 [BR]; `code`, K -> 2K -> 2K -> K [BR-code]; `none`: the features themselves.
         max_step: False leaves out the max step.
         global_features: of mixtures: `step`, of the mixture at hand [BR]; `first`, those of the round's first step [BR-code].

@@ -11,6 +11,8 @@ _NAMES = {
     "Settings": ".settings",
     "Loop": ".loop",
     "Batched": ".batched",
+    "client_models": ".inspection",
+    "samples": ".inspection",
 }
 __all__ = ["ENGINE_REVISION", *_NAMES]
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)

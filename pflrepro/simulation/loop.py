@@ -102,13 +102,32 @@ def _single_threaded(device: torch.device) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def train_one(program: Program, launch: Launch, i: int) -> Tree:
+    """`local` of row `i` behind its client phases."""
+    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    with _located(program, launch, i, lambda: "at the start of the round"):
+        local = program.begin(received, row, launch.scalars[""])
+    for phase, table in zip(launch.phases, launch.tables, strict=True):
+        local = _run_phase(program, launch, phase, table, i, local, received, row)
+    return local
+
+
+def tested_one(program: Program, launch: Launch, i: int) -> tuple[Tree, Tree]:
+    """(parameters, statistics) that row `i` is tested with before local training, adapted where the method adapts."""
+    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    scalars = launch.scalars[""]
+    if not launch.adapt:
+        return program.tested(received, row, scalars), program.statistics(received, row)
+    local = program.begin_adapting(received, row, scalars)
+    for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
+        local = _run_phase(program, launch, phase, table, i, local, received, row)
+    return local.params, local.get("buffers", Tree())
+
+
 def _participate_one(program: Program, launch: Launch, i: int) -> Tree:
     received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
     scalars = launch.scalars[""]
-    with _located(program, launch, i, lambda: "at the start of the round"):
-        local = program.begin(received, row, scalars)
-    for phase, table in zip(launch.phases, launch.tables, strict=True):
-        local = _run_phase(program, launch, phase, table, i, local, received, row)
+    local = train_one(program, launch, i)
     with _located(program, launch, i, lambda: "at the end of the round", lambda: local):
         result = program.finish(local, received, row, scalars)
     if launch.score_after or launch.score_held:
@@ -126,14 +145,7 @@ def _participate_one(program: Program, launch: Launch, i: int) -> Tree:
 
 def _evaluate_one(program: Program, launch: Launch, i: int) -> Tree:
     received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
-    scalars = launch.scalars[""]
-    if not launch.adapt:
-        params, statistics = program.tested(received, row, scalars), program.statistics(received, row)
-    else:
-        local = program.begin_adapting(received, row, scalars)
-        for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
-            local = _run_phase(program, launch, phase, table, i, local, received, row)
-        params, statistics = local.params, local.get("buffers", Tree())
+    params, statistics = tested_one(program, launch, i)
     return _score(program, launch, i, params, statistics, received, row)
 
 

@@ -313,10 +313,20 @@ class Simulation:
         With receivers = selected, only the cohort of the next round has received: all others are tested with what they hold,
         and since that does not change, with the scores it had when they last trained.
         """
-        everyone = np.arange(self.task.clients)
-        ids = everyone
+        ids = np.arange(self.task.clients)
         if self.settings.receivers == "selected" and self.round > 0:
             ids = self.cohort(replica, clock.t)
+        launch = self.test_launch(program, replica, clock, ids)
+        scores = concatenate([self.backend.evaluate(program, part) for part in self._chunks(launch)])
+        if self.settings.receivers == "all":
+            return scores
+        if self.round == 0:
+            replica.held = scores  # nobody has trained: all hold the common start
+            return scores
+        return replica.held.put(torch.as_tensor(ids, device=self.device), scores)
+
+    def test_launch(self, program: Program, replica: Replica, clock: Clock, ids: np.ndarray) -> Launch:
+        """The test of the clients `ids` with what they receive in round `clock.t`, adapted where the method adapts."""
         adapt = [phase for phase in program.method.phases(clock) if phase.where == "adapt"]
         received, rows = self._receive(program.method, replica, ids, clock.t)
         keys = [(replica.seed, int(client)) for client in ids]
@@ -333,13 +343,7 @@ class Simulation:
         )
         steps = zip(adapt, launch.adapt_tables, strict=True)
         rows["steps"] = Tree({phase.name: torch.as_tensor(tab.steps, device=self.device) for phase, tab in steps})
-        scores = concatenate([self.backend.evaluate(program, part) for part in self._chunks(launch)])
-        if self.settings.receivers == "all":
-            return scores
-        if self.round == 0:
-            replica.held = scores  # nobody has trained: all hold the common start
-            return scores
-        return replica.held.put(torch.as_tensor(ids, device=self.device), scores)
+        return launch
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def _synchronise(self) -> None:

@@ -1,0 +1,53 @@
+"""An experiment as a simulation in memory, to look into: nothing is read from a store and nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pflrepro.errors import UserError, check_range
+
+if TYPE_CHECKING:
+    from pflrepro.experiments.config import Experiment
+    from pflrepro.simulation.simulation import Simulation
+
+
+def simulate(
+    experiments: Experiment | Sequence[Experiment],
+    *,
+    rounds: int | None = None,
+    data_root: str | Path | None = None,
+    backend: str = "auto",
+    device: str = "cpu",
+    workers: int | None = None,
+) -> Simulation:
+    """The simulation of an experiment, or of several that differ in nothing but the seed, run to its end or for `rounds`.
+
+    Its clients' models are `pflrepro.simulation.client_models(simulation)`. The numbers are those of `pflrepro.run`.
+    """
+    from pflrepro.experiments.config import Experiment
+    from pflrepro.experiments.identity import load_federation
+    from pflrepro.simulation.simulation import Simulation
+
+    if rounds is not None:
+        check_range("rounds", rounds, 1, integer=True)
+    chosen = [experiments] if isinstance(experiments, Experiment) else list(experiments)
+    if not chosen or len({replace(each, seed=0) for each in chosen}) != 1:
+        raise UserError("a simulation is made of experiments that differ in nothing but the seed, one at least")
+    first = chosen[0]
+    simulation = Simulation(
+        first.method(),
+        load_federation(first.data, data_root, device),
+        first.model,
+        first.settings(),
+        [each.seed for each in chosen],
+        backend=backend,
+        device=device,
+        workers=workers,
+        dtype=first.dtype,
+    )
+    while not simulation.finished and (rounds is None or simulation.round < rounds):
+        simulation.step()
+    return simulation

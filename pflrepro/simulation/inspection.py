@@ -1,0 +1,95 @@
+"""The clients' models of a simulation, to be looked at: their features, scores and layers on any samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pflrepro.algorithms.phases import Clock
+from pflrepro.algorithms.task import Context
+from pflrepro.simulation.launch import Launch
+from pflrepro.simulation.loop import Loop, tested_one, train_one
+from pflrepro.simulation.program import Program
+from pflrepro.simulation.simulation import Simulation
+from pflrepro.trees import Tree
+
+ROWS = 500  # samples that go through a network at once
+
+
+@dataclass(frozen=True)
+class ClientModel:
+    """One client's model as the method would test it.
+
+    Attributes:
+        client: its number. params, statistics: parameters by group, running statistics by role.
+        program, received, row, clock: what the method's functions are called with.
+    """
+
+    client: int
+    params: Tree
+    statistics: Tree
+    program: Program
+    received: Tree
+    row: Tree
+    clock: Clock
+
+    @property
+    def context(self) -> Context:
+        """The moment in which this model is looked at: evaluation mode, the role that is tested."""
+        role = self.program.method.roles[-1]
+        ctx = self.program.context(None, self.program.scalars(None, self.clock), self.received, self.row)
+        return ctx.at(buffers=self.statistics.get(role, Tree()), role=role)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """[n, C], the largest wins: `Method.predict`; x [n, ...] is normalised as in training (see `Federation.batch`)."""
+        return self._through(lambda part: self.program.method.predict(self.params, part, self.context), x)
+
+    def features(self, x: Tensor) -> Tensor:
+        """z [n, K], the output of the base."""
+        return self._through(lambda part: self.program.method.forward(self.params, part, self.context).z, x)
+
+    def _through(self, function, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return torch.cat([function(part) for part in x.split(ROWS)])
+
+
+def client_models(simulation: Simulation, index: int = 0, after: bool = False) -> list[ClientModel]:
+    """The models of all clients of seed number `index`, with what they receive now.
+
+    `after` False: before local training, adapted where the method adapts (as the curve's last point). True: after the local training
+    of a further round, which is run on copies; the simulation stays as it is.
+    """
+    program = simulation.program(backend=Loop())
+    replica, clock = simulation.replicas[index], simulation.clock(simulation.round)
+    everyone = np.arange(simulation.task.clients)
+    if after:
+        phases = simulation.method.phases(clock)
+        # only this seed's rows: the others' cohorts are empty
+        cohorts = [everyone if other is replica else everyone[:0] for other in simulation.replicas]
+        launch = simulation.launch(program, clock, cohorts, phases, "")
+    else:
+        launch = simulation.test_launch(program, replica, clock, everyone)
+    with torch.no_grad():
+        return [_model(program, launch, i, after, clock) for i in range(len(launch))]
+
+
+def samples(simulation: Simulation, client: int | None = None, split: str = "test") -> tuple[Tensor, Tensor]:
+    """(x, y) of one client's samples, or of all clients' pooled; x as it is trained on."""
+    rows = simulation.federation.rows[split]
+    chosen = np.concatenate(rows) if client is None else rows[client]
+    index = torch.as_tensor(chosen, device=simulation.device)
+    return simulation.federation.batch(index, simulation.dtype)
+
+
+def _model(program: Program, launch: Launch, i: int, after: bool, clock: Clock) -> ClientModel:
+    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    if after:
+        local = train_one(program, launch, i)
+        params = program.trained(local, received, row, launch.scalars[""])
+        statistics = local.get("buffers", Tree())
+    else:
+        params, statistics = tested_one(program, launch, i)
+    return ClientModel(launch.keys[i][1], params, statistics, program, received, row, clock)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.registry import ALGORITHMS, ALIASES, PLUGINS, Entry, build_method, load_plugin
-from pflrepro.simulation.cost import CHEAPER, SAMPLES, Cost, cost_of, holders
+from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
 
 HEAD = """\
 # The methods
@@ -66,8 +66,8 @@ def page() -> str:
     )
     names = "".join(f"* `{alias}` is `{name}`.\n" for alias, name in ALIASES.items())
     plugins = "".join(_plugin(entry) for entry in PLUGINS.values())
-    costs = {name: cost_of(build_method(name, CHEAPER.get(name))) for name in ALGORITHMS}
-    costs |= {f"fedavg+{name}": cost_of(build_method(f"fedavg+{name}")) for name in PLUGINS}
+    costs = {name: cost_of_default(name) for name in ALGORITHMS}
+    costs |= {f"fedavg+{name}": cost_of_default(f"fedavg+{name}") for name in PLUGINS}
     any_cost = costs["fedavg"]
     table = COSTS.format(**vars(any_cost), samples=SAMPLES) + "".join(_cost(name, cost) for name, cost in costs.items())
     options = "".join(_section(entry, type(listed[name])) for name, entry in ALGORITHMS.items())

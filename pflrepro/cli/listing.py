@@ -61,10 +61,10 @@ def costs(algorithm: str) -> dict[str, float]:
 
     Messages and memory in multiples of the network's size; passes in multiples of the client's training samples.
     """
-    from pflrepro.algorithms.registry import build_method
-    from pflrepro.simulation.cost import CHEAPER, cost_of
+    from pflrepro.algorithms.registry import canonical_name
+    from pflrepro.simulation.cost import cost_of_default
 
-    cost = cost_of(build_method(algorithm, CHEAPER.get(algorithm.partition("+")[0])))
+    cost = cost_of_default(canonical_name(algorithm))
     sizes = {name: round(getattr(cost, name) / cost.model, 3) for name in ("down", "up", "memory")}
     passes = ("backward", "forward", "head_only", "test_backward", "test_forward")
     return sizes | {name: round(getattr(cost, name), 3) for name in passes}

@@ -43,6 +43,7 @@ SETTINGS = (
         "local_epochs",
     ),
     *("batch_size", "lr", "momentum", "weight_decay", "drop_last", "receivers", "statistics", "patience"),
+    *("participation_low", "sampling", "closing", "local_steps", "augment"),
 )
 
 
@@ -100,6 +101,23 @@ def _add_training(group: Any) -> None:
     group.add_argument(
         "--participation", type=number("--participation", 0, 1, open_low=True), metavar="RATIO", help="in ]0, 1]"
     )
+    group.add_argument(
+        "--participation-low",
+        type=number("--participation-low", 0, 1),
+        metavar="RATIO",
+        help="the ratio is drawn anew every round between this and --participation",
+    )
+    group.add_argument(
+        "--sampling", metavar="HOW", help="a fixed number of clients, or coins: each with that probability"
+    )
+    group.add_argument("--closing", action="store_true", default=None, help="everybody takes part in the last round")
+    group.add_argument(
+        "--local-steps",
+        type=count("--local-steps", 0),
+        metavar="N",
+        help="steps a round in place of epochs (0: epochs)",
+    )
+    group.add_argument("--augment", metavar="KIND", help="of image batches: none or crop-flip")
     group.add_argument("--local-epochs", type=count("--local-epochs"), metavar="N")
     group.add_argument("--batch-size", type=count("--batch-size"), metavar="N")
     group.add_argument("--lr", type=number("--lr", 0), metavar="RATE", help="local learning rate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from pflrepro.errors import CorruptFile, UserError
 
 REQUIRED = ("x", "y")
 OPTIONAL = ("split", "group", "classes")
+SHIFT_REVISION = 1  # of all that `pflrepro.data.shifts` does: raise it where the samples that clients see change
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class Arrays:
     split:   uint8 [N] or None; 0 = official training row, 1 = official test row.
     group:   int64 [N] or None; the writer, patient, user or domain of a row.
     classes: text [C] or None; the names of the classes.
+    shift:   what is done to the samples once their clients are known (see `pflrepro.data.shifts`); "" for nothing. Not in the file.
 
     Raises `CorruptFile` if the arrays do not fit together.
     """
@@ -37,6 +39,7 @@ class Arrays:
     split: np.ndarray | None = None
     group: np.ndarray | None = None
     classes: np.ndarray | None = None
+    shift: str = ""
 
     def __post_init__(self) -> None:
         # One canonical dtype and byte order a key, so that equal data have equal fingerprints whoever wrote the file.
@@ -69,8 +72,13 @@ class Arrays:
         """C: the number of class names, or the largest label + 1 where there are none."""
         return int(self.y.max()) + 1 if self.classes is None else len(self.classes)
 
+    def labels(self) -> list[int]:
+        """The labels that occur, in ascending order."""
+        return np.unique(self.y).tolist()
+
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of dtype, shape and bytes of the decoded arrays that a run can see: x, y and, where present, group.
+        """SHA-256 (hex) of dtype, shape and bytes of the decoded arrays that a run can see: x, y and, where present, group; and of
+        the shift, with the revision of what it does.
 
         It does not depend on the file (compression, further keys), nor on `split` and `classes`, which no run reads.
         """
@@ -84,7 +92,18 @@ class Arrays:
             if value is not None:
                 digest.update(f"{key} {value.dtype.str} {value.shape}\n".encode())
                 digest.update(value.data)
+        if self.shift:
+            digest.update(f"shift {self.shift} {SHIFT_REVISION}\n".encode())
         return digest.hexdigest()
+
+
+def first_part(arrays: Arrays, count: int | None) -> Arrays:
+    """The official training rows, which lie first; `CorruptFile` if the arrays do not say that there are `count` of them."""
+    split = arrays.split
+    if split is None or count is None or split[:count].any() or not split[count:].all() or len(split) <= count:
+        raise CorruptFile(f"the arrays of {arrays.name!r} do not say which of their rows are official training rows")
+    parts = {key: getattr(arrays, key) for key in ("x", "y", "split", "group")}
+    return replace(arrays, **{key: None if value is None else value[:count] for key, value in parts.items()})
 
 
 def save_arrays(path: Path, arrays: Arrays) -> None:

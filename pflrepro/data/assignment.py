@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,17 @@ from torch import Tensor
 from pflrepro.data import recipes
 from pflrepro.data.arrays import read_members
 from pflrepro.data.published import published_counts, read_counts
+from pflrepro.data.selection import choose
+from pflrepro.data.sizes import draw_sizes
 from pflrepro.data.specs import (
     Counts,
-    Dirichlet,
     File,
     Group,
+    GroupClasses,
+    GroupDirichlet,
     Iid,
     PapersDirichlet,
     PapersPathological,
-    Pathological,
     Spec,
 )
 from pflrepro.errors import CorruptFile, UserError
@@ -34,7 +35,23 @@ def divide(
     spec: Spec, labels: Tensor, clients: int | None, seed: int, groups: Tensor | None, min_size: int, test_share: float
 ) -> Sides:
     """Training and test rows of each client; the arguments are those of `partition`, checked one by one already."""
-    if isinstance(spec, Group | Counts | File):
+    if spec.total is None:
+        sides = _among_all(spec, labels, clients, seed, groups, min_size, test_share)
+    else:
+        if clients is None:
+            raise UserError(f"partition '{spec}' needs the number of clients to choose")
+        if clients > spec.total:
+            raise UserError(f"clients must be <= {spec.total} for the partition '{spec}', not {clients}")
+        sides = _among_all(spec, labels, spec.total, seed, groups, min_size, test_share)
+    return choose(spec, sides, clients, seed)
+
+
+def _among_all(
+    spec: Spec, labels: Tensor, clients: int | None, seed: int, groups: Tensor | None, min_size: int, test_share: float
+) -> Sides:
+    """The same before any option of the specification applies."""
+    is_test = None
+    if isinstance(spec, Group | GroupClasses | Counts | File):
         client, clients, is_test = _given(spec, labels, clients, seed, groups)
         if min_size > 0:
             _refuse_empty(spec, client, clients)
@@ -42,11 +59,13 @@ def divide(
         clients = _possible(spec, len(labels), clients, min_size)
         if isinstance(spec, PapersDirichlet | PapersPathological):
             return _papers(spec, labels, clients, seed, min_size, test_share)
-        is_test = None
         if isinstance(spec, Iid):
             client = _equal_numbers(labels, clients, seed)
+        elif isinstance(spec, GroupDirichlet):
+            client = _within_groups(spec, labels, clients, seed, groups, min_size)
         else:
-            client = _by_class(labels, _skewed_sizes(spec, labels, clients, seed, min_size), seed)
+            sizes = draw_sizes(spec, torch.bincount(labels).cpu().numpy(), clients, seed, min_size)
+            client = _by_class(labels, sizes, seed)
     if is_test is None:
         is_test = _random_test_rows(client, clients, seed, test_share)
     return _sides(client, is_test, clients)
@@ -78,9 +97,9 @@ def _possible(spec: Spec, samples: int, clients: int | None, min_size: int) -> i
 # ---- rows -> clients ---------------------------------------------------------------------------------------------------------
 
 
-def _shuffled(count: int, purpose: str, seed: int, device: torch.device) -> Tensor:
+def _shuffled(count: int, purpose: str, seed: int, device: torch.device, stream: int = 0) -> Tensor:
     """A random order of 0 .. count-1, drawn on the host."""
-    return torch.from_numpy(generator(seed, purpose).permutation(count)).to(device)
+    return torch.from_numpy(generator(seed, purpose, client=stream).permutation(count)).to(device)
 
 
 def _equal_numbers(labels: Tensor, clients: int, seed: int) -> Tensor:
@@ -91,7 +110,7 @@ def _equal_numbers(labels: Tensor, clients: int, seed: int) -> Tensor:
     return client
 
 
-def _by_class(labels: Tensor, sizes: np.ndarray, seed: int) -> Tensor:
+def _by_class(labels: Tensor, sizes: np.ndarray, seed: int, stream: int = 0) -> Tensor:
     """Give client i `sizes[i, k]` random rows of class k; the rest stays unused (-1)."""
     clients, classes = sizes.shape
     available = torch.bincount(labels, minlength=classes).cpu().numpy()
@@ -104,7 +123,7 @@ def _by_class(labels: Tensor, sizes: np.ndarray, seed: int) -> Tensor:
     cells[:classes, :clients] = sizes.T
     cells[:, clients] = available - cells.sum(1)
     owners = torch.cat([torch.arange(clients), torch.tensor([-1])]).repeat(len(available)).to(labels.device)
-    order = _shuffled(len(labels), "partition/order", seed, labels.device)
+    order = _shuffled(len(labels), "partition/order", seed, labels.device, stream)
     order = order[torch.argsort(labels[order], stable=True)]  # class by class, in random order within each
     client = torch.empty_like(labels)
     client[order] = owners.repeat_interleave(torch.from_numpy(cells.reshape(-1)).to(labels.device))
@@ -132,114 +151,18 @@ def _sides(client: Tensor, is_test: Tensor, clients: int) -> Sides:
     return list(parts[2::2]), list(parts[3::2])
 
 
-# ---- sizes of label-skewed clients -------------------------------------------------------------------------------------------
-
-
-def _skewed_sizes(spec: Spec, labels: Tensor, clients: int, seed: int, min_size: int) -> np.ndarray:
-    """Samples of each client and class, int64 [N, C]; at most 1,000 draws until the smallest client has `min_size`."""
-    class_sizes = torch.bincount(labels).cpu().numpy()
-    random = generator(seed, "partition/sizes")
-    if isinstance(spec, Dirichlet):
-        attempt = _dirichlet(class_sizes, clients, spec.alpha, random)
-    elif isinstance(spec, Pathological):
-        attempt = _pathological(class_sizes, clients, spec.labels, random)
-    else:
-        raise TypeError(f"no sizes for a partition of kind {spec.kind!r}")
-    best = -1
-    for _ in range(recipes.ATTEMPTS):
-        sizes = attempt()
-        smallest = int(sizes.sum(1).min())
-        if smallest >= min_size:
-            return sizes
-        best = max(best, smallest)
-    raise recipes.too_small(f"'{spec}'", clients, min_size, best)
-
-
-def _slices(shares: np.ndarray, total: int) -> np.ndarray:
-    """Cut `total` samples at floor(cumsum(shares) total); the last share takes the rest."""
-    cuts = np.floor(np.cumsum(shares)[:-1] * total).astype(np.int64)
-    return np.diff(np.concatenate([[0], np.minimum(cuts, total), [total]]))
-
-
-def _dirichlet(
-    class_sizes: np.ndarray, clients: int, alpha: float, random: np.random.Generator
-) -> Callable[[], np.ndarray]:
-    """Class by class, shares ~ Dirichlet(alpha) over the clients that hold fewer than n/N samples so far.
-
-    A Dirichlet draw restricted to some of its entries and renormalised is a Dirichlet draw over these, so this is the papers' rule
-    (draw for all, set the full clients to zero, renormalise) without its division by zero.
-    """
-    total = int(class_sizes.sum())
-
-    def attempt() -> np.ndarray:
-        sizes = np.zeros((clients, len(class_sizes)), dtype=np.int64)
-        held = np.zeros(clients, dtype=np.int64)
-        for label in np.flatnonzero(class_sizes):
-            open_ = np.flatnonzero(held * clients < total)
-            sizes[open_, label] = _slices(_shares(len(open_), alpha, random), int(class_sizes[label]))
-            held += sizes[:, label]
-        return sizes
-
-    return attempt
-
-
-def _shares(count: int, alpha: float, random: np.random.Generator) -> np.ndarray:
-    shares = random.dirichlet(np.full(count, alpha))
-    if abs(shares.sum() - 1) < 1e-6:
-        return shares
-    shares = np.zeros(
-        count
-    )  # alpha so small or large that the draw left the range of numbers: its limit for small alpha
-    shares[random.integers(count)] = 1.0
-    return shares
-
-
-def _pathological(
-    class_sizes: np.ndarray, clients: int, labels_a_client: int, random: np.random.Generator
-) -> Callable[[], np.ndarray]:
-    """Every client holds exactly `labels_a_client` classes, every class has an equal number of holders (up to one).
-
-    The classes, in random order and repeated, are dealt to the clients in random order. A class is cut at uniformly random points
-    (Dirichlet(1)), after each of its q holders got floor(n_k / (10 q)) samples, at least 1 (the papers' lower bound).
-    """
-    present = np.flatnonzero(class_sizes)
-    if labels_a_client > len(present):
-        raise UserError(f"K in pathological:K must be <= {len(present)}, the number of classes, not {labels_a_client}")
-    if clients * labels_a_client < len(present):
-        raise UserError(
-            f"{clients} clients with {labels_a_client} classes each leave {len(present) - clients * labels_a_client} of "
-            f"{len(present)} classes unassigned; use more clients or a larger K"
-        )
-    deck = random.permutation(present)[np.arange(clients * labels_a_client) % len(present)]
-    hands = deck.reshape(clients, labels_a_client)[random.permutation(clients)]
-    holders = {label: np.flatnonzero((hands == label).any(1)) for label in present}
-    for label, who in holders.items():
-        if class_sizes[label] < len(who):
-            raise UserError(
-                f"class {label} has {class_sizes[label]} samples, too few for the {len(who)} clients that must hold it"
-            )
-
-    def attempt() -> np.ndarray:
-        sizes = np.zeros((clients, len(class_sizes)), dtype=np.int64)
-        for label, who in holders.items():
-            low = max(1, int(class_sizes[label]) // (10 * len(who)))
-            rest = int(class_sizes[label]) - low * len(who)
-            sizes[who, label] = low + _slices(_shares(len(who), 1.0, random), rest)
-        return sizes
-
-    return attempt
-
-
 # ---- given partitions --------------------------------------------------------------------------------------------------------
 
 
 def _given(
-    spec: Group | Counts | File, labels: Tensor, clients: int | None, seed: int, groups: Tensor | None
+    spec: Group | GroupClasses | Counts | File, labels: Tensor, clients: int | None, seed: int, groups: Tensor | None
 ) -> tuple[Tensor, int, Tensor | None]:
     """Client of every row, number of clients, and the given test rows if there are any."""
     is_test = None
     if isinstance(spec, Group):
-        client, found = _by_group(labels, groups)
+        client, found = _by_group(spec, labels, groups)
+    elif isinstance(spec, GroupClasses):
+        client, found = _by_group_and_class(spec, labels, groups)
     elif isinstance(spec, Counts):
         sizes = read_counts(spec.source) if spec.is_file else published_counts(spec.source)
         client, found = _by_class(labels, sizes, seed), len(sizes)
@@ -251,15 +174,53 @@ def _given(
     return client, found, is_test
 
 
-def _by_group(labels: Tensor, groups: Tensor | None) -> tuple[Tensor, int]:
+def _numbered(spec: Spec, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, int]:
+    """Group of every row, counted from 0 in the order of the group numbers, and how many there are."""
     if groups is None:
         raise UserError(
-            "partition 'group' needs a data set with groups (writers, patients, users, domains); this one has none"
+            f"partition '{spec}' needs a data set with groups (writers, patients, users, domains); this one has none"
         )
     if groups.shape != labels.shape:
         raise UserError(f"there are {len(groups):,} groups for {len(labels):,} samples")
-    known, client = torch.unique(groups, return_inverse=True)
-    return client, len(known)
+    known, group = torch.unique(groups, return_inverse=True)
+    return group, len(known)
+
+
+def _by_group(spec: Group, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, int]:
+    group, found = _numbered(spec, labels, groups)
+    large = torch.bincount(group, minlength=found) >= spec.least
+    if not large.any():
+        raise UserError(f"partition '{spec}': no group has {spec.least:,} samples")
+    place = torch.where(large, large.cumsum(0) - 1, -1)
+    return place[group], int(large.sum())
+
+
+def _by_group_and_class(spec: GroupClasses, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, int]:
+    """Blocks of consecutive classes, the first ones larger by one where the classes do not divide evenly."""
+    group, found = _numbered(spec, labels, groups)
+    classes = int(labels.max()) + 1
+    if spec.parts > classes:
+        raise UserError(f"K in {spec.kind}:K must be <= {classes}, the number of classes, not {spec.parts}")
+    block = np.repeat(np.arange(spec.parts), [len(part) for part in np.array_split(np.arange(classes), spec.parts)])
+    return group * spec.parts + torch.from_numpy(block).to(labels.device)[labels], found * spec.parts
+
+
+def _within_groups(
+    spec: GroupDirichlet, labels: Tensor, clients: int, seed: int, groups: Tensor | None, min_size: int
+) -> Tensor:
+    """Client of every row: the first clients hold the first group, and so on; the draws of the groups are independent."""
+    group, found = _numbered(spec, labels, groups)
+    each, rest = divmod(clients, found)
+    if rest:
+        raise UserError(f"partition '{spec}' needs a multiple of {found} clients, the number of groups, not {clients}")
+    client = torch.empty_like(labels)
+    rows = torch.argsort(group, stable=True).split(torch.bincount(group).tolist())
+    for number, members in enumerate(rows):
+        _possible(spec, len(members), each, min_size)
+        own = labels[members]
+        sizes = draw_sizes(spec, torch.bincount(own).cpu().numpy(), each, seed, min_size, stream=number)
+        client[members] = number * each + _by_class(own, sizes, seed, stream=number)
+    return client
 
 
 def _from_file(path: Path, samples: int) -> tuple[Tensor, Tensor, int]:

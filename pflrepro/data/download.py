@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.data.datasets import DATASETS, DatasetSpec, find, load_arrays, mismatch
+from pflrepro.data.datasets import DATASETS, DatasetSpec, as_described, derived, find, load_arrays, mismatch
 from pflrepro.data.root import cache_path, data_root
-from pflrepro.errors import CorruptFile, UserError
+from pflrepro.errors import CorruptFile, MissingData, UserError
 
 if TYPE_CHECKING:
     from pflrepro.data.arrays import Arrays
@@ -32,22 +32,52 @@ def get(
     policy: Policy | None = None,
     datasets: Known | None = None,
 ) -> list[dict[str, Any]]:
-    """Put the named data sets (None: all) into the data root; returns one `status` row a set with its `action` added.
+    """Put the named data sets (None: all with files of their own) into the data root; one `status` row a set with its `action`.
 
-    action: "embedded", "present" (nothing to do), "downloaded", or "redone" (a corrupt cache was reported and made anew; the old
-    file is kept beside it under the suffix `.set-aside`). One process at a time works on a set; others wait and then find it.
+    action: "embedded", "present" (nothing to do), "downloaded", "converted" (from files placed by hand), "redone" (a corrupt cache
+    was reported and made anew; the old file is kept beside it under the suffix `.set-aside`), or "by hand" (only for None: files
+    must be placed, `detail` says which). One process at a time works on a set; others wait and then find it.
     `progress` shows a bar a file on a terminal; `report` takes lines of text (default: standard error).
 
-    Raises `UserError` for an unknown name or an unwritable root, `DownloadFailed` where no mirror delivers.
+    Originals that lie in `<root>/<name>/original` are taken instead of a download, and stay there.
+
+    Raises `UserError` for an unknown name or an unwritable root, `MissingData` where files must be placed by hand, `CorruptFile`
+    where those are wrong, `DownloadFailed` where no mirror delivers.
     """
     known = DATASETS if datasets is None else datasets
     say = report or (lambda line: print(line, file=sys.stderr))
-    specs = [find(name, known) for name in _names(names, known)]
+    everything = names is None
     rows = []
-    for spec in specs:
-        action = "embedded" if spec.embedded else _get_one(spec, data_root(root), progress, say, policy)
-        rows.append(_row(spec, root) | {"action": action})
+    for spec in [find(name, known) for name in _names(names, known)]:
+        if everything and spec.source:
+            continue
+        action = "embedded" if spec.embedded else _get_with_parts(spec, known, everything, root, progress, say, policy)
+        rows.append(_row(spec, root, known) | {"action": action})
     return rows
+
+
+def _get_with_parts(
+    spec: DatasetSpec,
+    known: Known,
+    everything: bool,
+    root: str | Path | None,
+    progress: bool,
+    say: Report,
+    policy: Policy | None,
+) -> str:
+    """The action for one set; those that it is made from are got first."""
+    parts = [find(name, known) for name in (*spec.made_of, spec.source) if name]
+    wanted = [*parts, spec] if not spec.source else parts
+    if everything and any(part.by_hand and not is_there(part, data_root(root)) for part in wanted):
+        return "by hand"
+    return [_get_one(part, data_root(root), progress, say, policy) for part in wanted][-1]
+
+
+def is_there(spec: DatasetSpec, root: Path) -> bool:
+    """Whether the array cache exists, or all of the originals that nobody can download for the user."""
+    from pflrepro.data.originals import lacking
+
+    return cache_path(spec.name, root).exists() or not lacking(spec, cache_path(spec.name, root).parent)
 
 
 def status(
@@ -58,13 +88,16 @@ def status(
     state: "present", "absent", "corrupt" (unreadable, or not the published content; `detail` says why) or "embedded".
     """
     known = DATASETS if datasets is None else datasets
-    return [_row(find(name, known), root) for name in _names(names, known)]
+    seen: dict[str, tuple[str, str]] = {}
+    return [_row(find(name, known), root, known, seen) for name in _names(names, known)]
 
 
 def verify(
     names: str | Iterable[str] | None = None, root: str | Path | None = None, *, datasets: Known | None = None
 ) -> list[dict[str, Any]]:
-    """Read the data sets again and compare their content; one row a set: name, state, path, fingerprint, expected, detail.
+    """Read the data sets (None: all with a cache of their own) again and compare their content; one row a set.
+
+    Its columns: name, state, path, fingerprint, expected, detail.
 
     state: "ok", "absent" or "corrupt"; embedded sets are read too. `fingerprint` is None where nothing could be read.
     """
@@ -72,12 +105,14 @@ def verify(
     rows = []
     for name in _names(names, known):
         spec = find(name, known)
+        if names is None and spec.source:
+            continue
         state, arrays, detail = _inspect(spec, root)
         rows.append(
             {
                 "name": name,
                 "state": "ok" if state in ("present", "embedded") else state,
-                "path": None if spec.embedded else str(cache_path(name, root)),
+                "path": None if spec.embedded else str(cache_path(spec.stored_as, root)),
                 "fingerprint": None if arrays is None else arrays.fingerprint(),
                 "expected": spec.fingerprint,
                 "detail": detail,
@@ -95,35 +130,53 @@ def _names(names: str | Iterable[str] | None, known: Known) -> list[str]:
 def _inspect(spec: DatasetSpec, root: str | Path | None) -> tuple[str, Arrays | None, str]:
     """State, arrays (None where unreadable) and, for a corrupt set, what is wrong with it."""
     from pflrepro.data.arrays import read_arrays
+    from pflrepro.data.originals import how_to_place
 
     if spec.embedded:
         try:
             return "embedded", load_arrays(spec.name, root, datasets={spec.name: spec}), ""
         except CorruptFile as error:
             return "corrupt", None, str(error)
-    path = cache_path(spec.name, root)
+    path = cache_path(spec.stored_as, root)
     try:
-        arrays = read_arrays(path, spec.name)
+        arrays = as_described(spec, read_arrays(path, spec.stored_as))
+        if spec.source:
+            arrays = derived(spec, arrays)
     except FileNotFoundError:
-        return "absent", None, ""
+        return "absent", None, how_to_place(spec, path.parent) if spec.by_hand else ""
     except UserError as error:
         return "corrupt", None, str(error)
     reason = mismatch(spec, arrays)
     return ("corrupt", arrays, f"{path}: {reason}") if reason else ("present", arrays, "")
 
 
-def _row(spec: DatasetSpec, root: str | Path | None) -> dict[str, Any]:
-    state, detail = "embedded", ""
-    if not spec.embedded:  # an embedded set is not read here: that would import its package
-        state, _, detail = _inspect(spec, root)
+def _state(
+    spec: DatasetSpec, root: str | Path | None, known: Known, seen: dict[str, tuple[str, str]]
+) -> tuple[str, str]:
+    """State and detail. A set with the rows of another is as present as that one, which is read once for all of them."""
+    if spec.embedded:  # not read here: that would import its package
+        return "embedded", ""
+    if spec.stored_as not in seen:
+        seen[spec.stored_as] = _inspect(find(spec.stored_as, known), root)[::2]
+    state, detail = seen[spec.stored_as]
+    if spec.source and state != "present":
+        return "absent", f"made from {spec.source}, which is {state}"
+    return state, detail
+
+
+def _row(
+    spec: DatasetSpec, root: str | Path | None, known: Known, seen: dict[str, tuple[str, str]] | None = None
+) -> dict[str, Any]:
+    state, detail = _state(spec, root, known, {} if seen is None else seen)
     return {
         "name": spec.name,
         "title": spec.title,
         "state": state,
-        "path": None if spec.embedded else str(cache_path(spec.name, root)),
+        "path": None if spec.embedded else str(cache_path(spec.stored_as, root)),
         "samples": spec.samples,
         "shape": list(spec.shape),
         "classes": spec.classes,
+        "groups": spec.groups,
         "origin": spec.origin,
         "licence": spec.licence,
         "citation": spec.citation,
@@ -141,10 +194,10 @@ def _get_one(spec: DatasetSpec, root: Path, progress: bool, say: Report, policy:
         if state == "corrupt":
             say(f"{detail}; making it anew")
         try:
-            _make(spec, cache_path(spec.name, root), progress, policy)
+            fetched = _make(spec, cache_path(spec.name, root), progress, policy)
         except OSError as error:
             raise UserError(f"cannot write {root / spec.name}: {error.strerror or error}") from None
-        return "redone" if state == "corrupt" else "downloaded"
+        return "redone" if state == "corrupt" else "downloaded" if fetched else "converted"
 
 
 @contextmanager
@@ -172,34 +225,47 @@ def _alone(folder: Path, name: str, say: Report) -> Iterator[None]:
         lock.release()
 
 
-def _make(spec: DatasetSpec, path: Path, progress: bool, policy: Policy | None) -> None:
-    """Download, decode, check, write; the originals are removed at the end, and kept for a later resume where this breaks off."""
+def _make(spec: DatasetSpec, path: Path, progress: bool, policy: Policy | None) -> bool:
+    """Find or download, decode, check, write; returns whether anything was downloaded.
+
+    What was downloaded is removed at the end, and kept for a later resume where this breaks off.
+    """
     from pflrepro.data.arrays import save_arrays
     from pflrepro.data.fetch import DownloadFailed, Policy, fetch
-    from pflrepro.data.readers import READERS
+    from pflrepro.data.originals import how_to_place, lacking, placed
+    from pflrepro.data.readers import reader
 
+    if lacking(spec, path.parent):
+        raise MissingData(how_to_place(spec, path.parent))
     folder = path.parent / ".download"
-    folder.mkdir(exist_ok=True)
-    originals = {}
-    for file in spec.files:
+    originals = {name: cache_path(name, path.parent.parent) for name in spec.made_of}
+    originals |= {file.role: found for file in spec.files if (found := placed(file, path.parent))}
+    fetched = [file for file in spec.files if file.role not in originals]
+    for file in fetched:
+        folder.mkdir(exist_ok=True)
         with _bar(file.name, file.size, progress) as advance:
-            originals[file.role] = fetch(file, spec.mirrors, folder, policy or Policy(), advance)
+            originals[file.role] = fetch(file, file.mirrors or spec.mirrors, folder, policy or Policy(), advance)
     try:
-        arrays = READERS[spec.reader](spec.name, originals, spec.class_names)
+        arrays = reader(spec.reader)(spec, originals)
         reason = mismatch(spec, arrays)
     except CorruptFile as error:
         reason = str(error)
     if reason:
         shutil.rmtree(folder, ignore_errors=True)
+        if spec.made_of:
+            raise CorruptFile(f"{spec.name} cannot be made from its parts: {reason}")
+        if len(fetched) < len(spec.files):
+            raise CorruptFile(f"the files placed by hand for {spec.name} are not the originals: {reason}")
         raise DownloadFailed(f"the sources of {spec.name} delivered something else: {reason}")
     if path.exists():
         os.replace(path, path.with_name(f"{path.name}.set-aside"))
     save_arrays(path, arrays)
     shutil.rmtree(folder, ignore_errors=True)
+    return bool(fetched)
 
 
 @contextmanager
-def _bar(title: str, total: int, progress: bool) -> Iterator[Callable[[int], None]]:
+def _bar(title: str, total: int | None, progress: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar in bytes; nothing at all where standard error is not a terminal."""
     from tqdm import tqdm
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,13 @@ from pflrepro.trees import Tree
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pflrepro.data.arrays import Arrays
+    from pflrepro.data.partition import Partition
+    from pflrepro.data.sets.types import DatasetSpec
+
+
+Factor = float | tuple[float, ...]  # one number, or one a channel
+
 
 class Federation:
     """Samples on a device and each client's training, validation and test rows.
@@ -23,11 +31,12 @@ class Federation:
     Attributes:
         x: [n, ...] raw samples as stored (uint8 images stay uint8). y: [n] int64 labels.
         rows: split ("train", "valid", "test") -> one int64 array of row numbers a client, on the host.
-        classes: C, the number of labels. unit: (scale, offset), a sample is trained on as scale * x + offset.
+        classes: C, the number of labels. unit: (scale, offset), a sample is trained on as scale * x + offset; each of them one
+            number, or one a channel (the first axis of a sample).
         name: the data set's name, for pictures and messages.
         proxy: samples of another origin that methods may hand to all clients, as a federation of their own; or None.
 
-    A client may have no row in a split. Raises `UserError` if a row number lies outside the data.
+    A client may have no row in a split. Raises `UserError` if a row number lies outside the data, or `unit` does not fit it.
     """
 
     def __init__(
@@ -38,7 +47,7 @@ class Federation:
         test: Sequence[Any],
         *,
         classes: int | None = None,
-        unit: tuple[float, float] = (1.0, 0.0),
+        unit: tuple[Factor, Factor] = (1.0, 0.0),
         name: str = "",
         seed: int = 1,
         device: str | torch.device = "cpu",
@@ -48,6 +57,7 @@ class Federation:
         self.device = torch.device(device)
         self.x, self.y = x.to(self.device), y.to(self.device, torch.int64)
         self.unit, self.name, self.seed = unit, name, seed
+        self._factors = self._factors_of(unit)
         self.classes = int(classes if classes is not None else int(y.max()) + 1)
         rows = {
             split: [np.asarray(part, dtype=np.int64) for part in parts]
@@ -64,6 +74,30 @@ class Federation:
                 )
         self.rows = rows | {"valid": [np.zeros(0, np.int64) for _ in rows["train"]]}
 
+    @classmethod
+    def of(
+        cls,
+        spec: DatasetSpec,
+        arrays: Arrays,
+        partition: Partition,
+        *,
+        seed: int = 1,
+        root: str | Path | None = None,
+        device: str | torch.device = "cpu",
+        proxy: Federation | None = None,
+    ) -> Federation:
+        """The federation of a data set's arrays and a partition of them, with what its clients see instead where it has a shift.
+
+        seed: of the partition. root: the data root, where shifts find the official test rows and keep corrupted images.
+        """
+        from pflrepro.data.shifts import Clients, shifted
+
+        rows = {side: [np.asarray(part.cpu()) for part in getattr(partition, side)] for side in ("train", "test")}
+        clients = shifted(spec, Clients(arrays.x, arrays.y, rows["train"], rows["test"]), seed, root)
+        x, y = torch.from_numpy(clients.x), torch.from_numpy(clients.y)
+        facts = {"classes": spec.classes, "unit": tuple(spec.to_unit), "name": spec.name, "seed": seed}
+        return cls(x, y, clients.train, clients.test, device=device, proxy=proxy, **facts)
+
     @property
     def clients(self) -> int:
         """N, the number of clients."""
@@ -78,7 +112,8 @@ class Federation:
         """The same federation with its samples on another device."""
         other = object.__new__(Federation)
         proxy = None if self.proxy is None else self.proxy.to(device)
-        moved = {"x": self.x.to(device), "y": self.y.to(device), "proxy": proxy}
+        factors = {dtype: [factor.to(device) for factor in pair] for dtype, pair in self._factors.items()}
+        moved = {"x": self.x.to(device), "y": self.y.to(device), "proxy": proxy, "_factors": factors}
         other.__dict__.update(self.__dict__, device=torch.device(device), **moved)
         return other
 
@@ -121,14 +156,39 @@ class Federation:
         """(x, y) of the given rows [...]: x in the run's number type, normalised, with a channel dimension for images [H, W]."""
         flat = rows.reshape(-1)
         x = self.x.index_select(0, flat)
-        scale, offset = self.unit
         if x.dtype != dtype:
             x = x.to(dtype)
-        if (scale, offset) != (1.0, 0.0):
+        if self._factors:
+            scale, offset = self._factors[dtype]
             x = x * scale + offset
+        elif self.unit != (1.0, 0.0):
+            x = x * self.unit[0] + self.unit[1]
         if x.ndim == 3:
             x = x.unsqueeze(1)
         return x.view(*rows.shape, *x.shape[1:]), self.y.index_select(0, flat).view(rows.shape)
+
+    def black(self, dtype: torch.dtype) -> Tensor:
+        """What a stored 0 is trained on as: a number, or one a channel [C, 1, 1]."""
+        if self._factors:
+            return self._factors[dtype][1]
+        return torch.tensor(float(self.unit[1]), dtype=dtype, device=self.device)
+
+    def _factors_of(self, unit: tuple[Factor, Factor]) -> dict[torch.dtype, list[Tensor]]:
+        """Scale and offset a channel as tensors of each number type on the device, made once; {} for plain numbers."""
+        if all(isinstance(factor, (int, float)) for factor in unit):
+            return {}
+        channels = self.shape[0] if len(self.shape) > 2 else 1
+        for factor in unit:
+            if not isinstance(factor, (int, float)) and len(factor) != channels:
+                raise UserError(
+                    f"a normalisation with {len(factor)} channels does not fit samples of {list(self.shape)}"
+                )
+        axes = (-1, *(1 for _ in self.shape[1:])) if len(self.shape) > 2 else (1,)
+        pair = [
+            torch.tensor([factor] if isinstance(factor, (int, float)) else factor, dtype=torch.float64).view(axes)
+            for factor in unit
+        ]
+        return {dtype: [factor.to(self.device, dtype) for factor in pair] for dtype in (torch.float32, torch.float64)}
 
     def heterogeneity(self) -> float:
         """The mean total-variation distance between a client's label distribution and the pooled one, in [0, 1]."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pflrepro.data.datasets import SourceFile
+from pflrepro.data.sets.types import SourceFile
 from pflrepro.errors import RunFailed, UserError
 
 
@@ -51,6 +51,7 @@ class _Useless(Exception):
 
 
 Advance = Callable[[int], None]  # told how many bytes of the file there are
+MOST = 4 << 30  # bytes of a file whose size nobody publishes
 
 
 def fetch(file: SourceFile, mirrors: Sequence[str], folder: Path, policy: Policy, advance: Advance) -> Path:
@@ -61,11 +62,11 @@ def fetch(file: SourceFile, mirrors: Sequence[str], folder: Path, policy: Policy
     """
     target, part = folder / file.name, folder / f"{file.name}.part"
     if target.exists() and wrong(target, file) is None:
-        advance(file.size)
+        advance(target.stat().st_size)
         return target
     reasons = []
     for mirror in mirrors:
-        reason = _from_mirror(mirror.rstrip("/") + "/" + file.name, file, part, policy, advance)
+        reason = _from_mirror(mirror.rstrip("/") + "/" + urllib.parse.quote(file.name), file, part, policy, advance)
         if reason is None:
             os.replace(part, target)
             return target
@@ -76,7 +77,7 @@ def fetch(file: SourceFile, mirrors: Sequence[str], folder: Path, policy: Policy
 def wrong(path: Path, file: SourceFile) -> str | None:
     """Why the file at `path` is not `file` (size, SHA-256, MD5), in words; None if it is."""
     size = path.stat().st_size
-    if size != file.size:
+    if file.size is not None and size != file.size:
         return f"it has {size:,} bytes, expected {file.size:,}"
     sums = {"SHA-256": (hashlib.sha256(), file.sha256), "MD5": (hashlib.md5(usedforsecurity=False), file.md5)}
     with open(path, "rb") as stream:
@@ -136,7 +137,7 @@ def _from_mirror(url: str, file: SourceFile, part: Path, policy: Policy, advance
 def _receive(url: str, file: SourceFile, part: Path, policy: Policy, advance: Advance) -> None:
     """Append to `part` what is missing of `file`; raises `_Broken` or `_Useless` when that does not succeed."""
     offset = part.stat().st_size if part.exists() else 0
-    if offset > file.size:
+    if offset > (file.size or MOST):
         part.unlink()
         offset = 0
     try:
@@ -144,9 +145,11 @@ def _receive(url: str, file: SourceFile, part: Path, policy: Policy, advance: Ad
             if offset and not _continues(response, offset):
                 offset = 0  # the server sends the whole file
             announced = response.headers.get("Content-Length")
-            if announced is not None and announced.isdecimal() and offset + int(announced) != file.size:
-                raise _Useless(f"it offers {offset + int(announced):,} bytes, expected {file.size:,}")
-            _copy(response, file, part, offset, policy, advance)
+            size = offset + int(announced) if announced is not None and announced.isdecimal() else None
+            if size is not None and size != file.size and (file.size is not None or size > MOST):
+                expected = f"{file.size:,}" if file.size is not None else f"at most {MOST:,}"
+                raise _Useless(f"it offers {size:,} bytes, expected {expected}")
+            _copy(response, file.size or size, part, offset, policy, advance)
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 416 and offset:
@@ -194,24 +197,25 @@ def _continues(response: Any, offset: int) -> bool:
     return True
 
 
-def _copy(response: Any, file: SourceFile, part: Path, offset: int, policy: Policy, advance: Advance) -> None:
+def _copy(response: Any, size: int | None, part: Path, offset: int, policy: Policy, advance: Advance) -> None:
+    """Append what arrives; `size`: of the whole file, None where neither we nor the mirror know it."""
     received, since, at_since = offset, time.monotonic(), offset
     advance(received)
     with _opened(part, "ab" if offset else "wb") as out:
         while chunk := response.read1(1 << 16):
             received += len(chunk)
-            if received > file.size:
+            if received > (size or MOST):
                 out.truncate(0)
-                raise _Useless(f"it sends more than the expected {file.size:,} bytes")
+                raise _Useless(f"it sends more than the expected {size or MOST:,} bytes")
             _write(out, chunk, part)
             advance(received)
             elapsed = time.monotonic() - since
             if elapsed > policy.timeout:
                 if received - at_since < policy.slowest * elapsed:
-                    raise _Broken(f"stalled after {received:,} of {file.size:,} bytes")
+                    raise _Broken(f"stalled after {received:,}{f' of {size:,}' if size else ''} bytes")
                 since, at_since = time.monotonic(), received
-    if received < file.size:
-        raise _Broken(f"the connection ended after {received:,} of {file.size:,} bytes")
+    if size is not None and received < size:
+        raise _Broken(f"the connection ended after {received:,} of {size:,} bytes")
 
 
 def _opened(path: Path, mode: str) -> IO[bytes]:

@@ -92,11 +92,15 @@ def partition(
 ) -> Partition:
     """Divide a data set among clients, and each client's samples into a training and a test part.
 
-    labels: int64 [n], on any device. clients: N; None where the specification itself tells it (counts, group, file). seed: of the
-    partition, apart from any run's seed. groups: [n], needed by `group`. min_size: smallest total (training + test) of a client;
-    default 40 for label skew [LIB-era], 1 else; 0 allows empty clients. For pfllib-pathological it enters the sizes' lower bound; a
-    given partition (counts, group, file) is taken as it is, without empty clients unless min_size is 0.
+    labels: int64 [n], on any device. clients: N; None where the specification itself tells it (counts, group, group-classes,
+    file). seed: of the partition, apart from any run's seed. groups: [n], needed by the kinds that start with `group`.
+    min_size: smallest total (training + test) of a client; default 40 for label skew by classes [LIB-era], 63 for pFedFDA's, 1
+    else; 0 allows empty clients. For pfllib-pathological it enters the sizes' lower bound; a given partition (counts, group,
+    group-classes, file) is taken as it is, without empty clients unless min_size is 0.
     test_share: floor((1 - test_share) n_i) samples of client i are training samples; a `file` brings its own split.
+
+    With an option such as "+of=50" the data are divided among 50 clients, and `clients` of these are returned; min_size is that of
+    the 50. Clients that join later are `new_clients` of `pflrepro.data.specs`.
 
     Raises `UserError` for an impossible request, at the latest after 1,000 draws.
     """

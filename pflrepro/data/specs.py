@@ -1,12 +1,14 @@
-"""Partition specifications: the text a user writes ("dirichlet:0.1") and the checked value it stands for."""
+"""Partition specifications: the text a user writes ("dirichlet:0.1+of=50") and the checked value it stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar
 
 from pflrepro.errors import UserError, check_range, unknown
+
+CHOICES = ("of", "first-of", "last-of")
 
 
 @dataclass(frozen=True)
@@ -14,18 +16,43 @@ class Spec:
     """One way to divide a data set among clients; `str(spec)` is its canonical text.
 
     kind: the word before the colon. default_min_size: the smallest allowed total of a client where the caller names none.
+    The options go with every kind that reads no file: choice, total: only some clients of a partition among `total` clients are
+    used (see `PARTITIONS`, "+of" and its kin); train_share or train_samples: how much of each client's training part is kept.
     """
 
     kind: ClassVar[str]
     default_min_size: ClassVar[int] = 1
+    _: KW_ONLY
+    choice: str = ""
+    total: int | None = None
+    train_share: float = 1.0
+    train_samples: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.choice and self.choice not in CHOICES:
+            raise unknown("choice of clients", self.choice, CHOICES)
+        if (self.total is None) != (not self.choice):
+            raise UserError("a choice of clients needs the number of clients to choose from")
+        if self.total is not None:
+            check_range(f"M in +{self.choice}=M", self.total, 1, integer=True)
+        check_range("SHARE in +train-share=SHARE", self.train_share, 0, 1, open_low=True)
+        if self.train_samples is not None:
+            check_range("N in +train-samples=N", self.train_samples, 1, integer=True)
+            if self.train_share != 1:
+                raise UserError("+train-share and +train-samples exclude each other")
 
     @property
     def value(self) -> str:
-        """The text after the colon; empty for a kind that takes none."""
-        return ""
+        """The text after the colon, without the options; empty for a kind that takes none."""
+        return ",".join(_text(getattr(self, name)) for name, _ in numbers_of(type(self)))
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.value}" if self.value else self.kind
+        text = f"{self.kind}:{self.value}" if self.value else self.kind
+        if self.choice:
+            text += f"+{self.choice}={self.total}"
+        if self.train_share != 1:
+            text += f"+train-share={_text(self.train_share)}"
+        return text if self.train_samples is None else f"{text}+train-samples={self.train_samples}"
 
 
 @dataclass(frozen=True)
@@ -37,9 +64,33 @@ class Iid(Spec):
 
 @dataclass(frozen=True)
 class Group(Spec):
-    """One client a group of the data set (writer, patient, user, domain), in the order of the group numbers."""
+    """One client a group of the data set (writer, patient, user, domain), in the order of the group numbers.
+
+    least: smaller groups are left out, and so are their samples.
+    """
 
     kind: ClassVar[str] = "group"
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(f"LEAST in {self.kind}:LEAST", self.least, 1, integer=True)
+
+    @property
+    def value(self) -> str:
+        return "" if self.least == 1 else str(self.least)
+
+
+@dataclass(frozen=True)
+class GroupClasses(Spec):
+    """Every group is shared out to `parts` clients, each of which takes a block of consecutive classes [FedBR, PACS: 2 blocks]."""
+
+    kind: ClassVar[str] = "group-classes"
+    parts: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(f"K in {self.kind}:K", self.parts, 1, integer=True)
 
 
 @dataclass(frozen=True)
@@ -51,11 +102,81 @@ class Dirichlet(Spec):
     alpha: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range(f"alpha in {self.kind}:ALPHA", self.alpha, 0, open_low=True)
 
-    @property
-    def value(self) -> str:
-        return repr(float(self.alpha)).removesuffix(".0")
+
+@dataclass(frozen=True)
+class PFedFDADirichlet(Dirichlet):
+    """As `Dirichlet`, with pFedFDA's minimum: 62.5 samples, one batch of 50 after its 80/20 split [pFedFDA-code]."""
+
+    kind: ClassVar[str] = "pfedfda-dirichlet"
+    default_min_size: ClassVar[int] = 63
+
+
+@dataclass(frozen=True)
+class GroupDirichlet(PFedFDADirichlet):
+    """Within every group of the data set, equally many clients by `PFedFDADirichlet` [pFedFDA, Digit-5: 4 a domain]."""
+
+    kind: ClassVar[str] = "group-dirichlet"
+
+
+@dataclass(frozen=True)
+class FixedSize(Dirichlet):
+    """Exactly `size` samples a client, each of a class drawn from the client's prior ~ Dirichlet(alpha) [pFedFDA-code]."""
+
+    kind: ClassVar[str] = "fixed-size"
+    default_min_size: ClassVar[int] = 1
+    size: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(f"SIZE in {self.kind}:ALPHA,SIZE", self.size, 1, integer=True)
+
+
+@dataclass(frozen=True)
+class Lda(Dirichlet):
+    """Latent Dirichlet allocation, client after client; `alpha` is the sum of the concentrations [FedBR: MNIST, CIFAR-10]."""
+
+    kind: ClassVar[str] = "lda"
+    default_min_size: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class LdaFlat(Lda):
+    """As `Lda`, but `alpha` is the concentration of every single class [FedBR-code: CIFAR-100]."""
+
+    kind: ClassVar[str] = "lda-flat"
+
+
+@dataclass(frozen=True)
+class LongTail(Spec):
+    """Long-tailed clients and classes [GRP-FED]; its formula is not printed, so the reading is ours [?].
+
+    rho: size of the last client over that of the first, the sizes fall geometrically. tau: the class at position j of a
+    client's random order has a share proportional to tau^j.
+    """
+
+    kind: ClassVar[str] = "long-tail"
+    rho: float
+    tau: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("rho", "tau"):
+            check_range(f"{name} in partition {self.kind!r}", getattr(self, name), 0, 1, open_low=True)
+
+
+@dataclass(frozen=True)
+class LongTailGeometric(LongTail):
+    """As `LongTail`, with the literal sizes: client m has rho times the samples of client m - 1, but never fewer than `floor`."""
+
+    kind: ClassVar[str] = "long-tail-geometric"
+    floor: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(f"FLOOR in {self.kind}:RHO,TAU,FLOOR", self.floor, 1, integer=True)
 
 
 @dataclass(frozen=True)
@@ -67,11 +188,8 @@ class Pathological(Spec):
     labels: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range(f"K in {self.kind}:K", self.labels, 1, integer=True)
-
-    @property
-    def value(self) -> str:
-        return str(self.labels)
 
 
 @dataclass(frozen=True)
@@ -116,16 +234,37 @@ class File(Spec):
         return self.path
 
 
+_TYPES: tuple[type[Spec], ...] = (
+    *(Iid, Dirichlet, Pathological, PapersDirichlet, PapersPathological, PFedFDADirichlet, FixedSize),
+    *(Lda, LdaFlat, LongTail, LongTailGeometric, Counts, Group, GroupClasses, GroupDirichlet, File),
+)
+KINDS: dict[str, type[Spec]] = {kind.kind: kind for kind in _TYPES}
+
 PARTITIONS: dict[str, str] = {
     "iid": "iid: equal numbers of randomly drawn samples a client",
     "dirichlet": "dirichlet:ALPHA: practical label skew; each class is shared out by a Dirichlet(ALPHA) draw, smaller is more skewed",
     "pathological": "pathological:K: each client holds K classes; data are disjoint, sizes unequal",
     "pfllib-dirichlet": "pfllib-dirichlet:ALPHA: practical label skew as DBE and GPFL drew it, sample by sample (seed 1)",
     "pfllib-pathological": "pfllib-pathological:K: pathological label skew as DBE and GPFL drew it, sample by sample (seed 1)",
+    "pfedfda-dirichlet": "pfedfda-dirichlet:ALPHA: as dirichlet, at least 63 samples a client (pFedFDA: a batch of 50 to train)",
+    "fixed-size": "fixed-size:ALPHA,SIZE: SIZE samples a client, classes by its Dirichlet(ALPHA) prior (pFedFDA: 63, 50 to train)",
+    "lda": "lda:ALPHA: FedBR's split; client by client, classes ~ Dirichlet(ALPHA x distribution of what is left); equal sizes",
+    "lda-flat": "lda-flat:ALPHA: as lda with Dirichlet(ALPHA, ..., ALPHA), much milder (FedBR's code on CIFAR-100)",
+    "long-tail": "long-tail:RHO,TAU: GRP-FED; sizes fall geometrically to RHO of the first, a client's classes by powers of TAU",
+    "long-tail-geometric": "long-tail-geometric:RHO,TAU,FLOOR: as long-tail, each client RHO of the one before, at least FLOOR samples",
     "counts": "counts:NAME or counts:FILE.csv: replay given client x class counts (a published partition, or client,label,count rows)",
-    "group": "group: one client a group of the data set (writer, patient, user, domain)",
+    "group": "group or group:LEAST: one client a group of the data set (writer, patient, user, domain) of at least LEAST samples",
+    "group-classes": "group-classes:K: K clients a group, each a block of consecutive classes (PACS: 2, classes 0-3 and 4-6)",
+    "group-dirichlet": "group-dirichlet:ALPHA: equally many clients a group, by pfedfda-dirichlet within it (Digit-5: 4 a domain)",
     "file": "file:FILE.npz: arrays `client` (-1 = unused) and `is_test`, one entry a row of the data set's array cache",
+    "+of": "+of=M: behind a kind: some clients, drawn at random, of a partition among M (GPFL's N=10|50: 10 clients, +of=50)",
+    "+first-of": "+first-of=M: behind a kind: the first clients of a partition among M (80 old clients: +first-of=100)",
+    "+last-of": "+last-of=M: behind a kind: the last clients of a partition among M (20 new clients: +last-of=100)",
+    "+train-share": "+train-share=SHARE: behind a kind: keep a random part of each training part (pFedFDA: 0.75, 0.5, 0.25)",
+    "+train-samples": "+train-samples=N: behind a kind: keep at most N random training samples of each client",
 }
+
+_OPTION = re.compile(r"\+(of|first-of|last-of|train-share|train-samples)=([^+]*)$")
 
 
 def parse(text: str | Spec) -> Spec:
@@ -134,31 +273,81 @@ def parse(text: str | Spec) -> Spec:
         return text
     if not isinstance(text, str):
         raise UserError(f"a partition is a text such as 'dirichlet:0.1', not {text!r}")
-    kind, colon, value = text.strip().partition(":")
+    body, options = _options(text)
+    kind, colon, value = body.partition(":")
     kind, value = kind.strip(), value.strip()
-    if kind not in PARTITIONS:
-        raise unknown("partition", kind, PARTITIONS)
-    if kind in ("iid", "group"):
+    if (stray := re.search(r"\+([a-z-]+)=", body)) and kind not in ("counts", "file"):
+        raise unknown("option of a partition", f"+{stray[1]}", [name for name in PARTITIONS if name.startswith("+")])
+    if kind not in KINDS:
+        raise unknown("partition", kind, KINDS)
+    if kind == "iid" or (kind == "group" and not value):
         if colon:
-            raise UserError(f"partition {kind!r} takes no value, not {text!r}")
-        return Iid() if kind == "iid" else Group()
+            raise UserError(f"partition {kind!r} takes no {'empty ' if kind == 'group' else ''}value, not {text!r}")
+        return KINDS[kind](**options)
     form = PARTITIONS[kind].split(": ")[0]
     if not value:
         raise UserError(f"partition {text!r} lacks its value; write {form}")
-    if kind == "counts":
-        return Counts(value)
-    if kind == "file":
-        return File(value)
-    if kind.endswith("dirichlet"):
-        alpha = _number(text, value, float, form)
-        return Dirichlet(alpha) if kind == "dirichlet" else PapersDirichlet(alpha)
-    labels = _number(text, value, int, form)
-    return Pathological(labels) if kind == "pathological" else PapersPathological(labels)
+    if kind in ("counts", "file"):
+        spec = KINDS[kind](value, **options)
+        if options and (kind == "file" or spec.is_file):
+            raise UserError(f"partition {text!r} is read from a file, to which no option applies; change the file")
+        return spec
+    return KINDS[kind](*_numbers(text, value, KINDS[kind], form), **options)
 
 
-def _number(text: str, value: str, convert: Callable[[str], Any], form: str) -> Any:
+def new_clients(spec: str | Spec, old: int, new: int) -> tuple[str, str]:
+    """The partitions of the clients that train and of those that come later: the first `old` and the last `new` of old + new.
+
+    With the same seed and minimum size they are parts of one partition, so their samples are disjoint. [DBE] has 80 old and 20
+    new clients, [pFedFDA] one half and the other. Divide the first among `old` clients, the second among `new`.
+
+    Example:
+        >>> new_clients("pfllib-dirichlet:0.1", 80, 20)
+        ('pfllib-dirichlet:0.1+first-of=100', 'pfllib-dirichlet:0.1+last-of=100')
+    """
+    spec = parse(spec)
+    if spec.choice:
+        raise UserError(f"partition '{spec}' has a choice of clients already")
+    total = check_range("old clients", old, 1, integer=True) + check_range("new clients", new, 1, integer=True)
+    return str(parse(f"{spec}+first-of={total}")), str(parse(f"{spec}+last-of={total}"))
+
+
+def numbers_of(kind: type[Spec]) -> list[tuple[str, type]]:
+    """Name and type of the numbers after the colon, in their order."""
+    types = {"int": int, "float": float}
+    return [(field.name, types[field.type]) for field in fields(kind) if not field.kw_only and field.type in types]
+
+
+def _options(text: str) -> tuple[str, dict[str, Any]]:
+    """The text without its options, and the options."""
+    options: dict[str, Any] = {}
+    body = text.strip()
+    while found := _OPTION.search(body):
+        body, name, value = body[: found.start()].strip(), found[1], found[2].strip()
+        number = _number(text, value, float if name == "train-share" else int, PARTITIONS[f"+{name}"].split(": ")[0])
+        named = {"choice": name, "total": number} if name in CHOICES else {name.replace("-", "_"): number}
+        if named.keys() & options.keys():
+            raise UserError(f"partition {text!r} has the option +{name}, or another of its kind, twice")
+        options |= named
+    return body, options
+
+
+def _numbers(text: str, value: str, kind: type[Spec], form: str) -> list[Any]:
+    wanted = numbers_of(kind)
+    parts = value.split(",") if len(wanted) > 1 else [value]
+    if len(parts) != len(wanted):
+        raise UserError(f"partition {text!r} needs {len(wanted)} numbers after the colon; write {form}")
+    return [_number(text, part.strip(), convert, form) for part, (_, convert) in zip(parts, wanted, strict=True)]
+
+
+def _number(text: str, value: str, convert: type, form: str) -> Any:
     try:
         return convert(value)
     except ValueError:
         what = "a whole number" if convert is int else "a number"
-        raise UserError(f"partition {text!r} needs {what} after the colon; write {form}") from None
+        after = "in" if form.startswith("+") else "after the colon; write"
+        raise UserError(f"partition {text!r} needs {what} {after} {form}") from None
+
+
+def _text(number: float) -> str:
+    return str(number) if isinstance(number, int) else repr(float(number)).removesuffix(".0")

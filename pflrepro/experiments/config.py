@@ -19,6 +19,15 @@ Options = tuple[tuple[str, Any], ...]
 DTYPES = ("float32", "float64")
 ID_LENGTH = 16  # hex digits: 64 bits, a chance of 1e-10 of two equal ids among 50,000 runs
 _LARGEST_SEED = 2**63 - 1
+# Fields that came later, with what the runs before them had.
+ADDED = {
+    "proxy": "",
+    "participation_low": 0.0,
+    "sampling": "number",
+    "closing": False,
+    "local_steps": 0,
+    "augment": "none",
+}
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,8 @@ class Experiment:
 
     Attributes:
         algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`. options: the method's own settings, as pairs or a mapping.
-        model: a name in `pflrepro.models.MODELS`, with `@layer` cut elsewhere into base and head. seed: of everything but the partition.
+        model: a name in `pflrepro.models.MODELS`, with `@layer` cut elsewhere.
+        seed: of everything but the partition.
         rounds ... patience: see `pflrepro.simulation.Settings`, whose defaults are the papers' protocol.
         dtype: `float32` or `float64`.
     """
@@ -97,6 +107,11 @@ class Experiment:
     patience: int = 0
     seed: int = 0
     dtype: str = "float32"
+    participation_low: float = 0.0
+    sampling: str = "number"
+    closing: bool = False
+    local_steps: int = 0
+    augment: str = "none"
 
     def __post_init__(self) -> None:
         self._normalise()
@@ -118,6 +133,8 @@ class Experiment:
         for name in overrides:
             if name not in of_data | of_run:
                 raise unknown("setting", name, of_data | of_run)
+        if _rules_itself(overrides.get("partition", "")):
+            preset["min_size"] = None
         values = preset | overrides
         data = DataConfig(dataset, **{name: value for name, value in values.items() if name in of_data})
         run = {name: value for name, value in values.items() if name in of_run}
@@ -137,11 +154,12 @@ class Experiment:
     def to_dict(self) -> dict[str, Any]:
         """All fields in JSON's types; options as an object.
 
-        A proxy that there is not is left out, so that runs described before there was such a field keep their identity.
+        Fields of `ADDED` at their defaults are left out, so that runs described before there were such fields keep their identity.
         """
         described = asdict(self) | {"options": dict(self.options)}
-        if not self.data.proxy:
-            del described["data"]["proxy"]
+        for part in (described, described["data"]):
+            for name in [name for name, value in ADDED.items() if name in part and part[name] == value]:
+                del part[name]
         return described
 
     def canonical(self) -> str:
@@ -195,15 +213,22 @@ class Experiment:
         return identity_digest(self.identity(fingerprint))
 
     def _normalise(self) -> None:
-        numbers = {name: _as_float(getattr(self, name)) for name in ("participation", "lr", "momentum", "weight_decay")}
+        numbers = {name: _as_float(getattr(self, name)) for name in _FRACTIONS}
         whole = {
             name: check_range(name.replace("_", " "), getattr(self, name), low, integer=True)
-            for name, low in (("rounds", 0), ("local_epochs", 1), ("batch_size", 1), ("patience", 0))
+            for name, low in (
+                ("rounds", 0),
+                ("local_epochs", 1),
+                ("batch_size", 1),
+                ("patience", 0),
+                ("local_steps", 0),
+            )
         }
         seed = check_range("seed", self.seed, 0, _LARGEST_SEED, integer=True)
         _set(self, {**numbers, **whole, "seed": seed, "options": _sorted_options(self.options)})
-        if not isinstance(self.drop_last, bool):
-            raise UserError(f"drop_last must be true or false, not {self.drop_last!r}")
+        for name in ("drop_last", "closing"):
+            if not isinstance(getattr(self, name), bool):
+                raise UserError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if not isinstance(self.data, DataConfig):
             raise UserError(f"data must be a DataConfig, not {self.data!r}")
         if self.dtype not in DTYPES:
@@ -221,6 +246,27 @@ class Experiment:
         object.__setattr__(self, "algorithm", canonical_name(self.algorithm))
 
 
+_FRACTIONS = ("participation", "participation_low", "lr", "momentum", "weight_decay")
+
+
+# Kinds of partitions whose papers say how small a client may be; the others take the data set's preset.
+_SELF_RULED = (
+    "pfedfda-dirichlet",
+    "fixed-size",
+    "lda",
+    "lda-flat",
+    "long-tail",
+    "long-tail-geometric",
+    "counts",
+    "group",
+)
+
+
+def _rules_itself(partition: str) -> bool:
+    kind = partition.partition(":")[0].partition("+")[0]
+    return kind in _SELF_RULED or kind.startswith("group-")
+
+
 def identity_digest(identity: Mapping[str, Any]) -> str:
     """The id that belongs to an identity."""
     return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:ID_LENGTH]
@@ -232,7 +278,7 @@ def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
         if name not in names:
             raise unknown(f"field of {cls.__name__}", str(name), names)
     if recorded:
-        values = {"proxy": "", **values} if cls is DataConfig else values
+        values = {name: value for name, value in ADDED.items() if name in names} | dict(values)
         missing = names - set(values)
         made = object.__new__(cls)
         _set(made, dict(values))

@@ -69,18 +69,8 @@ def load_federation(data: DataConfig, data_root: str | Path | None = None, devic
         min_size=data.min_size,
         test_share=data.test_share,
     )
-    return Federation(
-        torch.from_numpy(arrays.x),
-        labels,
-        parts.train,
-        parts.test,
-        classes=spec.classes,
-        unit=tuple(spec.to_unit),
-        name=data.dataset,
-        seed=data.partition_seed,
-        device=device,
-        proxy=_proxy(data, arrays, data_root),
-    )
+    places = {"root": data_root, "device": device}
+    return Federation.of(spec, arrays, parts, seed=data.partition_seed, proxy=_proxy(data, arrays, data_root), **places)
 
 
 def _proxy(data: DataConfig, arrays: Arrays, data_root: str | Path | None) -> Federation | None:
@@ -153,10 +143,11 @@ def _key(dataset: str, data_root: str | Path | None) -> tuple[str, str, _Stamp]:
     from pflrepro.data.root import cache_path
     from pflrepro.data.root import data_root as resolve
 
-    if find(dataset).embedded:
+    spec = find(dataset)
+    if spec.embedded:
         return dataset, "", None
     try:
-        stat = os.stat(cache_path(dataset, data_root))
+        stat = os.stat(cache_path(spec.stored_as, data_root))
     except OSError:
         return dataset, str(resolve(data_root)), None
     return dataset, str(resolve(data_root)), (stat.st_mtime_ns, stat.st_size, stat.st_ino)

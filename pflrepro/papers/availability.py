@@ -31,6 +31,6 @@ def missing_data(dataset: str, data_root: str | Path | None = None) -> str | Non
     from pflrepro.data.datasets import DATASETS
     from pflrepro.data.root import cache_path
 
-    if DATASETS[dataset].embedded or cache_path(dataset, data_root).exists():
+    if DATASETS[dataset].embedded or cache_path(DATASETS[dataset].stored_as, data_root).exists():
         return None
     return f"data set {dataset} not downloaded (pflrepro data get {dataset})"

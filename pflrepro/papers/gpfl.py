@@ -32,10 +32,10 @@ ROWS = (
     Row(
         "GPFL",
         "gpfl",
-        options=tuple(
-            (model, (("guidance", 1e-4), ("decay", 0.0))) for model in ("resnet18", "fasttext")
-        )  # [GPFL-code]
-        + (("har-cnn", (("guidance", 0.01), ("decay", 1.0))),),
+        options=(  # [GPFL-code]
+            *((model, (("guidance", 1e-4), ("decay", 0.0))) for model in ("resnet18", "fasttext")),
+            ("har-cnn", (("guidance", 0.01), ("decay", 1.0))),
+        ),
     ),
 )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
 from pflrepro.models.split import FunctionalModule
 from pflrepro.simulation.loop import Loop
@@ -106,6 +108,12 @@ def _without_server_phases(method: Method) -> Method:
     """The same method, whose server phases do nothing: they cost a client nothing, and take long."""
     idle = type(type(method).__name__, (type(method),), {"serve": lambda self, *_: Tree()})
     return idle(**{field.name: getattr(method, field.name) for field in fields(method)})
+
+
+@cache
+def cost_of_default(algorithm: str) -> Cost:
+    """`cost_of` the method called `algorithm` with its default options; counted once."""
+    return cost_of(build_method(algorithm, CHEAPER.get(algorithm.partition("+")[0])))
 
 
 class _Counter(FunctionalModule):

@@ -18,7 +18,7 @@ from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import TEST, Program
-from pflrepro.simulation.schedule import Table
+from pflrepro.simulation.schedule import AUGMENT, Table
 from pflrepro.simulation.workers import Work, Workers
 from pflrepro.trees import Tree, WholeBatch, stack
 
@@ -202,11 +202,14 @@ def _unpadded(program: Program, phase: Phase, table: Table, i: int) -> Iterator[
         if phase.data == "none":
             yield from (Tree({slot: v[k] for slot, v in draws.items()}) for k in range(chosen.stop - chosen.start))
             continue
+        numbers = draws.pop(AUGMENT, None)
         rows = torch.as_tensor(table.index[i, chosen][table.mask[i, chosen]], device=device)
         x, y = program.federation.batch(rows, program.dtype)
         ones = torch.ones(table.mask.shape[2], dtype=program.dtype, device=device)
         parts = sizes[chosen].tolist()
         for k, (xs, ys) in enumerate(zip(x.split(parts), y.split(parts), strict=True)):
+            if numbers is not None:
+                xs = program.augmented(xs, numbers[k])
             yield WholeBatch(x=xs, y=ys, mask=ones[: len(ys)], **{slot: v[k] for slot, v in draws.items()})
 
 

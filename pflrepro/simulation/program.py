@@ -11,7 +11,9 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Differentiate, Task
+from pflrepro.data.augment import crop_and_flip
 from pflrepro.data.federation import Federation
+from pflrepro.simulation.schedule import AUGMENT
 from pflrepro.simulation.settings import Settings
 from pflrepro.trees import Tree
 
@@ -141,7 +143,13 @@ class Program:
         if phase.data == "none":
             return draws
         x, y = self.federation.batch(index, self.dtype)
+        if AUGMENT in draws:
+            x, draws = self.augmented(x, draws[AUGMENT]), draws.without([AUGMENT])
         return Tree(x=x, y=y, mask=mask.to(self.dtype)) | draws
+
+    def augmented(self, x: Tensor, numbers: Tensor) -> Tensor:
+        """`x` [..., B, C, H, W] as `Settings.augment` says, by `numbers` [..., at least B, 3] in [0, 1)."""
+        return crop_and_flip(x, numbers[..., : x.shape[-4], :], self.federation.black(self.dtype))
 
 
 def _matching(tree: Tree, keys: Tree) -> Tree:

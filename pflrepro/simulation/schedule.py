@@ -15,12 +15,24 @@ from pflrepro.randomness import generator
 from pflrepro.simulation.settings import Settings
 
 
-def cohort(seed: int, t: int, clients: int, participation: float) -> np.ndarray:
-    """The ids of the clients of round `t`: max(1, floor(participation * N)) of them, drawn without replacement, ascending."""
-    size = max(1, int(np.floor(participation * clients + 1e-9)))
+def cohort(seed: int, t: int, clients: int, settings: Settings) -> np.ndarray:
+    """The ids of the clients of round `t`, ascending; see `Settings.participation`, `sampling` and `closing`."""
+    share = settings.participation
+    if settings.closing and t == settings.rounds - 1:
+        return np.arange(clients)
+    if settings.participation_low:
+        share = generator(seed, "participation", t).uniform(settings.participation_low, share)
+    if settings.sampling == "coins":
+        draw = generator(seed, "coins", t)
+        chosen = np.flatnonzero(draw.random(clients) < share)
+        return chosen if len(chosen) else draw.integers(clients, size=1)
+    size = max(1, int(np.floor(share * clients + 1e-9)))
     if size == clients:
         return np.arange(clients)
     return np.sort(generator(seed, "cohort", t).permutation(clients)[:size])
+
+
+AUGMENT = "augment"  # the slot of the draws that augmentation takes
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,8 @@ def batches(
     if phase.scan:
         return [rows[a : a + size] for a in range(0, len(rows), size)]
     draw = generator(seed, stream, t, client)
+    if settings.local_steps and phase.passes is None and phase.data == "train" and len(rows):
+        return list(rows[draw.integers(len(rows), size=(settings.local_steps, size))])
     end = len(rows) // size * size if drop else len(rows)
     chosen: list[np.ndarray] = []
     for _ in range(passes):
@@ -89,7 +103,10 @@ def table(
             index[i, k, : len(rows)] = rows
             mask[i, k, : len(rows)] = True
     draws = {}
-    for slot, draw in phase.draws.items():
+    wanted = dict(phase.draws)
+    if settings.augment != "none" and phase.data == "train" and not phase.scan and width:
+        wanted[AUGMENT] = Draw("uniform", (width, 3))
+    for slot, draw in wanted.items():
         values = np.zeros((len(keys), longest, *draw.shape), dtype=np.float32)  # half the memory; enough for noise
         for i, (seed, client) in enumerate(keys):
             source = generator(seed, f"{stream}/draws/{slot}", t, client)

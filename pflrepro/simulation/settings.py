@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pflrepro.errors import UserError, check_range, unknown
 
+SAMPLING = ("number", "coins")
+AUGMENTS = ("none", "crop-flip")
 RECEIVERS = ("all", "selected")
 STATISTICS = ("personal", "averaged")
 
@@ -16,12 +18,20 @@ class Settings:
 
     Attributes:
         rounds: number of rounds (at most: an experiment's `patience` may stop earlier).
-        participation: share of clients a round, floor(share * N) drawn without replacement, at least one [LIB].
+        participation: rho, the share of clients a round. participation_low: if not 0, rho is drawn anew every round, uniformly
+            from participation_low to participation (0.5 to 1 and 0.1 to 1 [GPFL Table 4; DBE]).
+        sampling: `number`: floor(rho * N) clients drawn without replacement, at least one [LIB]; `coins`: each client with
+            probability rho, independently [FDA]; if no coin falls, one client drawn at random [inferred].
+        closing: everybody takes part in the last round [FDA].
         local_epochs: passes over the client's data a round; 1 [DBE, GPFL].
+        local_steps: if not 0, in place of passes: so many steps on full batches drawn with replacement; 50 [BR, BR-code]. Phases
+            that a method gives passes of their own keep them.
         batch_size: 10 [DBE, GPFL].
         lr: local learning rate; 0.005 for the papers' CNN [GPFL, code default].
         momentum, weight_decay: of the local SGD; 0 [code].
         drop_last: drop an incomplete last batch; True [DBE, code].
+        augment: of images in training batches: `crop-flip`, a random crop after padding by 4 black pixels and a flip left to right
+            half of the time, drawn anew for every sample and step; `none`.
         receivers: who gets the broadcast: `all` clients [LIB since 2023, code] or the `selected` ones [DBE App. A.1, GPFL Alg. 1].
         statistics: batch-norm statistics stay `personal` [LIB: only parameters are averaged] or are `averaged` with weights n_i.
         evaluate_after: also test after local training (costs one more test pass a round).
@@ -40,6 +50,11 @@ class Settings:
     statistics: str = "personal"
     evaluate_after: bool = True
     every: int = 1
+    participation_low: float = 0.0
+    sampling: str = "number"
+    closing: bool = False
+    local_steps: int = 0
+    augment: str = "none"
 
     def __post_init__(self) -> None:
         check_range("rounds", self.rounds, 0, integer=True)
@@ -52,7 +67,18 @@ class Settings:
             raise UserError(f"momentum must be >= 0 and < 1, not {self.momentum!r}")
         check_range("weight decay", self.weight_decay, 0)
         check_range("every", self.every, 1, integer=True)
+        check_range("lowest participation", self.participation_low, 0, self.participation)
+        check_range("local steps", self.local_steps, 0, integer=True)
+        if self.sampling not in SAMPLING:
+            raise unknown("sampling", self.sampling, SAMPLING)
+        if self.augment not in AUGMENTS:
+            raise unknown("augmentation", self.augment, AUGMENTS)
         if self.receivers not in RECEIVERS:
             raise unknown("receivers", self.receivers, RECEIVERS)
         if self.statistics not in STATISTICS:
             raise unknown("batch-norm statistics", self.statistics, STATISTICS)
+
+    @property
+    def mean_participation(self) -> float:
+        """The share of clients that a round is expected to have."""
+        return (self.participation_low + self.participation) / 2 if self.participation_low else self.participation

@@ -22,7 +22,7 @@ from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import cohort, table
 from pflrepro.simulation.settings import Settings
 from pflrepro.simulation.source import DataSource, Supplies
-from pflrepro.simulation.start import refuse_partial_norm_batches, setup_of, task_of
+from pflrepro.simulation.start import refuse_augmented_vectors, refuse_partial_norm_batches, setup_of, task_of
 from pflrepro.trees import Tree, concatenate
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -79,6 +79,7 @@ class Simulation:
         self._supplies = {
             seed: Supplies(method, DataSource(self.federation, seed, self.dtype, settings.batch_size)) for seed in seeds
         }
+        refuse_augmented_vectors(federation, settings)
         refuse_partial_norm_batches(self.task, method, settings, self.clock(0))
         self.round = 0
         self._seconds = 0.0  # of training since the last record
@@ -139,7 +140,7 @@ class Simulation:
 
     def cohort(self, replica: Replica, t: int) -> np.ndarray:
         """The clients of round `t` of one seed."""
-        return cohort(replica.seed, t, self.task.clients, self.settings.participation)
+        return cohort(replica.seed, t, self.task.clients, self.settings)
 
     def _prologue(self) -> None:
         prologue = self.method.prologue()

@@ -28,7 +28,7 @@ def task_of(federation: Federation, network: SplitModel, settings: Settings) -> 
         batch_size=settings.batch_size,
         momentum=settings.momentum,
         rounds=settings.rounds,
-        participation=settings.participation,
+        participation=settings.mean_participation,
     )
 
 
@@ -53,3 +53,9 @@ def refuse_partial_norm_batches(task: Task, method: Method, settings: Settings, 
         raise UserError(
             "a network with batch norm needs drop_last=True: an incomplete batch has other statistics when padded"
         )
+
+
+def refuse_augmented_vectors(federation: Federation, settings: Settings) -> None:
+    """`UserError` where images are to be cropped and flipped, and the samples are none."""
+    if settings.augment != "none" and len(federation.shape) < 2:
+        raise UserError(f"augment={settings.augment} is for images, not for samples of shape {list(federation.shape)}")

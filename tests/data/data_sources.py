@@ -12,7 +12,7 @@ import numpy as np
 
 from pflrepro.data.arrays import Arrays
 from pflrepro.data.datasets import DATASETS, DatasetSpec, SourceFile
-from pflrepro.data.readers import images_and_labels
+from pflrepro.data.readers.idx import images_and_labels
 
 ROLES = ("train_images", "train_labels", "test_images", "test_labels")
 
@@ -71,4 +71,4 @@ def decode(sources: dict[str, bytes], folder: Path) -> Arrays:
     for role in ROLES:
         paths[role] = folder / f"{role}.gz"
         paths[role].write_bytes(sources[f"{role}.gz"])
-    return images_and_labels("tiny", paths, ("a", "b", "c"))
+    return images_and_labels(tiny_spec(sources), paths)

@@ -11,27 +11,54 @@ from data_sources import decode, tiny_spec
 
 from pflrepro.data.arrays import Arrays, save_arrays
 from pflrepro.data.datasets import DATASETS, find, load_arrays
-from pflrepro.data.readers import READERS
+from pflrepro.data.download import status
+from pflrepro.data.readers import reader
+from pflrepro.data.sets.types import standardised
 from pflrepro.errors import CorruptFile, MissingData, UserError
+from pflrepro.models import build_model
 
 
 @pytest.mark.parametrize("spec", DATASETS.values(), ids=DATASETS)
 def test_every_spec_is_complete(spec) -> None:
     assert DATASETS[spec.name] is spec
-    assert all((spec.title, spec.origin, spec.licence, spec.citation, spec.fingerprint))
-    assert spec.embedded or (spec.reader in READERS and len(spec.mirrors) >= 2)
+    assert all((spec.title, spec.origin, spec.licence, spec.citation)) and spec.classes > 1
+    assert [spec.embedded, bool(spec.files), bool(spec.made_of), bool(spec.source)].count(True) == 1
+    assert not spec.files or bool(spec.by_hand) != bool(spec.mirrors)
+    assert spec.embedded or bool(spec.source) != callable(spec.reader and reader(spec.reader))
     assert all(mirror.startswith("https://") and mirror.endswith("/") for mirror in spec.mirrors)
     for file in spec.files:
-        assert len(file.sha256) == 64 and len(file.md5) == 32 and int(file.sha256 + file.md5, 16) > 0
-    assert len({file.sha256 for file in spec.files}) == len(spec.files)
+        assert spec.by_hand or file.sha256 or file.md5 or spec.samples, "what is downloaded is checked"
+        assert file.sha256 is None or (len(file.sha256) == 64 and int(file.sha256, 16))
+        assert file.md5 is None or (len(file.md5) == 32 and int(file.md5, 16))
+        assert Path(file.name).name == file.name.removesuffix("/")
+    for part in ("role", "name"):
+        assert len({getattr(file, part) for file in spec.files}) == len(spec.files)
     preset = spec.preset
     assert preset.lr > 0 and preset.batch_size > 0 and preset.min_size > 0 and preset.rounds > 0
 
 
+@pytest.mark.parametrize("spec", DATASETS.values(), ids=DATASETS)
+def test_the_preset_names_a_model_that_takes_the_samples(spec) -> None:
+    assert build_model(spec.preset.model, spec.shape, spec.classes, seed=0) is not None
+
+
 def test_values_are_brought_to_the_unit_range() -> None:
-    for name, largest in (("digits", 16), ("mnist", 255), ("fmnist", 255)):
+    for name, least, largest in (
+        ("digits", 0, 16),
+        ("mnist", 0, 255),
+        ("cifar100", 0, 255),
+        ("tiny-imagenet", 0, 255),
+        ("usps", -1, 1),
+    ):
         scale, offset = DATASETS[name].to_unit
-        assert offset == pytest.approx(-1) and scale * largest + offset == pytest.approx(1)
+        assert scale * least + offset == pytest.approx(-1) and scale * largest + offset == pytest.approx(1)
+
+
+def test_means_and_deviations_by_hand() -> None:
+    scale, offset = standardised((0.5, 0.25), (0.5, 0.1))
+    assert scale == pytest.approx((2 / 255, 10 / 255)) and offset == pytest.approx((-1.0, -2.5))
+    scale, offset = DATASETS["pacs"].to_unit
+    assert len(scale) == len(offset) == 3 and scale[0] * 255 * 0.485 + offset[0] == pytest.approx(0)
 
 
 def test_digits_need_no_data_root() -> None:
@@ -63,6 +90,17 @@ def test_a_cache_of_another_tool_loads(tmp_path: Path, sources: dict[str, bytes]
     assert find("tiny", {"tiny": spec}) is spec
 
 
+def test_a_cache_with_the_channels_last_loads(tmp_path: Path) -> None:
+    x = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+    save_arrays(tmp_path / "tiny" / "tiny.npz", Arrays("tiny", x, np.array([0, 1])))
+    spec = replace(DATASETS["cifar10"], name="tiny", shape=(3, 4, 5), samples=2, class_names=("a", "b"))
+    arrays = load_arrays("tiny", tmp_path, datasets={"tiny": spec})
+    np.testing.assert_array_equal(arrays.x, x.transpose(0, 3, 1, 2))
+    assert status(tmp_path, datasets={"tiny": spec})[0]["state"] == "present"
+    with pytest.raises(CorruptFile, match=r"samples have shape \(4, 5, 3\), expected \(3, 5, 4\)"):
+        load_arrays("tiny", tmp_path, datasets={"tiny": replace(spec, shape=(3, 5, 4))})
+
+
 def test_other_content_is_refused_unless_asked_for(tmp_path: Path, sources: dict[str, bytes]) -> None:
     ours = decode(sources, tmp_path / "sources")
     known = {"tiny": tiny_spec(sources, fingerprint=ours.fingerprint())}
@@ -80,6 +118,7 @@ def test_other_content_is_refused_unless_asked_for(tmp_path: Path, sources: dict
         ({"shape": (5, 4)}, "samples have shape"),
         ({"class_names": ("a", "b")}, "label 2"),
         ({"samples": 41}, "40 samples, expected 41"),
+        ({"class_names": ("a", "b", "c", "d")}, "no sample of class 3"),
     ],
 )
 def test_a_cache_of_another_form_is_refused(

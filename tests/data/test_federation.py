@@ -51,6 +51,21 @@ def test_vectors_and_coloured_images_get_no_channel() -> None:
         assert federation.batch(torch.tensor([0, 1]), torch.float32)[0].shape == (2, *shape)
 
 
+def test_each_channel_has_its_own_scale_and_offset() -> None:
+    x = torch.arange(2 * 3 * 2 * 2, dtype=torch.uint8).view(2, 3, 2, 2)
+    unit = ((1.0, 0.5, 0.25), (0.0, -1.0, 2.0))
+    federation = Federation(x, torch.tensor([0, 1]), [[0]], [[1]], unit=unit)
+    for dtype in (torch.float32, torch.float64):
+        values, _ = federation.batch(torch.tensor([[1], [0]]), dtype)
+        assert values.dtype == dtype and values.shape == (2, 1, 3, 2, 2)
+        assert values[0, 0, :, 0, 0].tolist() == [12.0, 16 * 0.5 - 1, 20 * 0.25 + 2]
+    assert federation.to("cpu").hold_out(0.5).batch(torch.tensor([0]), torch.float32)[0][0, 1, 0, 1] == 5 * 0.5 - 1
+    grey = Federation(x[:, 0], torch.tensor([0, 1]), [[0]], [[1]], unit=((0.5,), 1.0))
+    assert grey.batch(torch.tensor([0]), torch.float32)[0][0, 0, 0].tolist() == [1.0, 1.5]
+    with pytest.raises(UserError, match=r"2 channels does not fit samples of \[3, 2, 2\]"):
+        Federation(x, torch.tensor([0, 1]), [[0]], [[1]], unit=((1.0, 1.0), 0.0))
+
+
 @given(st.integers(2, 40), st.floats(0.05, 0.95), st.integers(0, 5))
 def test_the_validation_part_is_the_share_of_each_client_and_takes_nothing_else(
     n: int, share: float, seed: int

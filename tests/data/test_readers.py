@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from data_sources import decode, idx_bytes, tiny_sources
 
-from pflrepro.data.readers import bundled_digits, read_idx
+from pflrepro.data.readers.bundled import bundled_digits
+from pflrepro.data.readers.idx import read_idx
 from pflrepro.errors import CorruptFile
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)

@@ -3,15 +3,24 @@ from __future__ import annotations
 import pytest
 
 from pflrepro.data.specs import (
+    KINDS,
     PARTITIONS,
     Counts,
     Dirichlet,
     File,
+    FixedSize,
     Group,
+    GroupClasses,
+    GroupDirichlet,
     Iid,
+    Lda,
+    LdaFlat,
+    LongTail,
+    LongTailGeometric,
     PapersDirichlet,
     PapersPathological,
     Pathological,
+    PFedFDADirichlet,
     parse,
 )
 from pflrepro.errors import UserError
@@ -31,6 +40,31 @@ from pflrepro.errors import UserError
         ("counts:fmnist_dir0.1_n20", Counts("fmnist_dir0.1_n20"), "counts:fmnist_dir0.1_n20"),
         ("counts:a/b:c.csv", Counts("a/b:c.csv"), "counts:a/b:c.csv"),
         ("file:split.npz", File("split.npz"), "file:split.npz"),
+        ("group:1", Group(), "group"),
+        ("group: 2", Group(2), "group:2"),
+        ("group-classes:2", GroupClasses(2), "group-classes:2"),
+        ("group-dirichlet:.5", GroupDirichlet(0.5), "group-dirichlet:0.5"),
+        ("pfedfda-dirichlet:0.50", PFedFDADirichlet(0.5), "pfedfda-dirichlet:0.5"),
+        ("fixed-size: 0.1, 63", FixedSize(0.1, 63), "fixed-size:0.1,63"),
+        ("lda:0.1", Lda(0.1), "lda:0.1"),
+        ("lda-flat:1e-1", LdaFlat(0.1), "lda-flat:0.1"),
+        ("long-tail:0.70,.5", LongTail(0.7, 0.5), "long-tail:0.7,0.5"),
+        ("long-tail-geometric:0.7,0.5,10", LongTailGeometric(0.7, 0.5, 10), "long-tail-geometric:0.7,0.5,10"),
+        ("dirichlet:0.1 +of=50", Dirichlet(0.1, choice="of", total=50), "dirichlet:0.1+of=50"),
+        ("group+first-of=30", Group(choice="first-of", total=30), "group+first-of=30"),
+        ("iid+train-share=1", Iid(), "iid"),
+        (
+            "lda:0.1+train-share=.50+last-of=100",
+            Lda(0.1, choice="last-of", total=100, train_share=0.5),
+            "lda:0.1+last-of=100+train-share=0.5",
+        ),
+        ("iid+train-samples=50", Iid(train_samples=50), "iid+train-samples=50"),
+        (
+            "counts:fmnist_dir0.1_n20+of=20",
+            Counts("fmnist_dir0.1_n20", choice="of", total=20),
+            "counts:fmnist_dir0.1_n20+of=20",
+        ),
+        ("file:a+b=c.npz", File("a+b=c.npz"), "file:a+b=c.npz"),
     ],
 )
 def test_a_text_becomes_a_value_and_back(text: str, spec: object, canonical: str) -> None:
@@ -44,13 +78,16 @@ def test_the_papers_recipe_is_another_value() -> None:
     assert Pathological(2) != PapersPathological(2)
 
 
-def test_the_registry_describes_every_kind_in_one_line() -> None:
-    kinds = {
-        spec.kind for spec in (Iid, Group, Dirichlet, Pathological, PapersDirichlet, PapersPathological, Counts, File)
-    }
-    assert set(PARTITIONS) == kinds
-    for kind, line in PARTITIONS.items():
-        assert line.startswith(kind) and ": " in line and "\n" not in line
+def test_the_registry_describes_every_kind_and_option_in_one_line() -> None:
+    assert [name for name in PARTITIONS if not name.startswith("+")] != [] and set(KINDS) <= set(PARTITIONS)
+    assert all(kind.kind == name for name, kind in KINDS.items())
+    for name, line in PARTITIONS.items():
+        assert line.startswith(name) and ": " in line and "\n" not in line
+        if name.startswith("+"):
+            option = line.split(": ")[0].replace("=SHARE", "=0.5").replace("=M", "=9").replace("=N", "=9")
+            assert str(parse(f"iid{option}")) == f"iid{option}"
+        else:
+            assert name in KINDS
 
 
 @pytest.mark.parametrize(
@@ -69,7 +106,28 @@ def test_the_registry_describes_every_kind_in_one_line() -> None:
         ("pathological:1.5", "needs a whole number after the colon; write pathological:K"),
         ("pfllib-pathological:-2", ">= 1, not -2"),
         ("iid:3", "takes no value"),
-        ("group:", "takes no value"),
+        ("group:", "takes no empty value"),
+        ("group:0", "LEAST in group:LEAST must be a whole number >= 1, not 0"),
+        ("group:two", "needs a whole number after the colon; write group or group:LEAST"),
+        ("lda-flat:0", "alpha in lda-flat:ALPHA must be a number > 0"),
+        ("fixed-size:0.1", "needs 2 numbers after the colon; write fixed-size:ALPHA,SIZE"),
+        ("fixed-size:0.1,2.5", "needs a whole number after the colon"),
+        ("fixed-size:0.1,0", "SIZE in fixed-size:ALPHA,SIZE must be a whole number >= 1"),
+        ("long-tail:0.7,0", "tau in partition 'long-tail' must be a number > 0 and <= 1"),
+        ("long-tail:1.5,0.5", "rho in partition 'long-tail' must be"),
+        ("long-tail-geometric:0.7,0.5,0", "FLOOR in long-tail-geometric:RHO,TAU,FLOOR must be"),
+        ("group-classes:0", "K in group-classes:K must be a whole number >= 1"),
+        ("iid+of=", "needs a whole number in +of=M"),
+        ("iid+of=0", "M in +of=M must be a whole number >= 1"),
+        ("iid+first-of=5+of=5", "has the option +first-of, or another of its kind, twice"),
+        ("iid+train-share=0", "SHARE in +train-share=SHARE must be a number > 0 and <= 1"),
+        ("iid+train-share=half", "needs a number in +train-share=SHARE"),
+        ("iid+train-share=0.5+train-samples=5", "+train-share and +train-samples exclude each other"),
+        ("dirichlet:0.1+among=50", "unknown option of a partition '+among'; valid: "),
+        ("iid+among=50", "unknown option of a partition '+among'; valid: "),
+        ("file:a.npz+of=5", "read from a file, to which no option applies"),
+        ("counts:a/b.csv+of=5", "read from a file"),
+        ("+of=5", "unknown partition ''"),
         ("file:", "lacks its value; write file:FILE.npz"),
         (7, "not 7"),
     ],

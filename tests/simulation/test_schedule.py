@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pflrepro.algorithms.phases import Draw, Phase
 from pflrepro.conformance import federation as made_up
+from pflrepro.errors import UserError
 from pflrepro.simulation import Settings
 from pflrepro.simulation.schedule import batches, cohort, table
 
@@ -22,24 +23,26 @@ SETTINGS = Settings(3, batch_size=5, drop_last=False)
 def test_a_cohort_is_the_floor_of_the_share_at_least_one_without_repeats(
     seed: int, t: int, clients: int, share: float
 ) -> None:
-    ids = cohort(seed, t, clients, share)
+    settings = Settings(50, participation=share)
+    ids = cohort(seed, t, clients, settings)
     assert len(ids) == max(1, int(np.floor(share * clients + 1e-9)))
     assert (np.diff(ids) > 0).all() and ids[0] >= 0 and ids[-1] < clients
-    assert (ids == cohort(seed, t, clients, share)).all()
+    assert (ids == cohort(seed, t, clients, settings)).all()
 
 
 @pytest.mark.parametrize(
     ("clients", "share", "size"), [(20, 0.15, 3), (100, 0.29, 29), (10, 0.7, 7), (50, 0.1, 5), (3, 0.1, 1)]
 )
 def test_shares_that_binary_fractions_miss_still_give_whole_cohorts(clients: int, share: float, size: int) -> None:
-    assert len(cohort(0, 0, clients, share)) == size
+    assert len(cohort(0, 0, clients, Settings(50, participation=share))) == size
 
 
 def test_cohorts_change_with_round_and_seed_and_reach_everyone() -> None:
-    drawn = [tuple(cohort(0, t, 20, 0.3)) for t in range(30)]
+    settings = Settings(50, participation=0.3)
+    drawn = [tuple(cohort(0, t, 20, settings)) for t in range(30)]
     assert len(set(drawn)) > 25 and set().union(*drawn) == set(range(20))
-    assert drawn != [tuple(cohort(1, t, 20, 0.3)) for t in range(30)]
-    assert cohort(0, 5, 4, 1.0).tolist() == [0, 1, 2, 3]
+    assert drawn != [tuple(cohort(1, t, 20, settings)) for t in range(30)]
+    assert cohort(0, 5, 4, Settings(50)).tolist() == [0, 1, 2, 3]
 
 
 @given(st.integers(1, 9), st.integers(1, 3), st.booleans(), st.integers(0, 4), st.integers(0, 5))
@@ -140,3 +143,65 @@ def test_draws_are_tables_of_their_distribution_keyed_by_slot() -> None:
     without = table(FEDERATION, Phase(draws={"u": draws["u"]}), SETTINGS, 0, [(0, 0)])
     assert (without.draws["u"][0] == first.draws["u"][0]).all(), "adding a slot shifts no other"
     assert (without.index[0] == first.index[0]).all(), "and no batch order"
+
+
+# ---- the other papers' protocols -------------------------------------------------------------------------------------------------
+@given(st.integers(0, 99), st.floats(0.01, 0.5), st.floats(0.5, 1.0))
+def test_a_drawn_share_lies_between_its_bounds(seed: int, low: float, high: float) -> None:
+    settings = Settings(50, participation=high, participation_low=low)
+    sizes = {len(cohort(seed, t, 200, settings)) for t in range(20)}
+    assert min(sizes) >= int(200 * low) and max(sizes) <= int(200 * high + 1e-9)
+    assert settings.mean_participation == (low + high) / 2
+
+
+def test_drawn_shares_spread_over_their_range() -> None:
+    settings = Settings(400, participation=1.0, participation_low=0.1)
+    sizes = [len(cohort(0, t, 1000, settings)) for t in range(400)]
+    assert abs(np.mean(sizes) - 550) < 30 and max(sizes) > 980 and min(sizes) < 120
+
+
+def test_coins_fall_independently_with_the_given_probability() -> None:
+    settings = Settings(2000, participation=0.3, sampling="coins")
+    drawn = [cohort(0, t, 20, settings) for t in range(2000)]
+    sizes = np.array([len(ids) for ids in drawn])
+    assert abs(sizes.mean() - 6) < 0.15 and abs(sizes.var() - 20 * 0.3 * 0.7) < 0.4
+    assert all((np.diff(ids) > 0).all() for ids in drawn)
+    often = np.bincount(np.concatenate(drawn), minlength=20) / 2000
+    assert (abs(often - 0.3) < 0.05).all()
+
+
+def test_a_round_without_a_fallen_coin_has_one_client() -> None:
+    settings = Settings(200, participation=1e-6, sampling="coins")
+    drawn = [cohort(0, t, 5, settings).tolist() for t in range(200)]
+    assert {len(ids) for ids in drawn} == {1} and {ids[0] for ids in drawn} == set(range(5))
+
+
+def test_everybody_closes() -> None:
+    settings = Settings(4, participation=0.2, sampling="coins", closing=True)
+    assert [len(cohort(0, t, 30, settings)) == 30 for t in range(4)] == [False, False, False, True]
+
+
+def test_local_steps_draw_full_batches_with_replacement() -> None:
+    settings = replace(SETTINGS, local_steps=7, drop_last=True)
+    for client in range(5):  # whatever their sizes
+        chosen = batches(FEDERATION, Phase(), settings, 0, 1, client, "s")
+        assert [len(batch) for batch in chosen] == [5] * 7
+        assert np.isin(np.concatenate(chosen), FEDERATION.rows["train"][client]).all()
+    three = FEDERATION.rows["train"][1]
+    assert len(three) == 3 and set(np.concatenate(batches(FEDERATION, Phase(), settings, 0, 1, 1, "s"))) == set(three)
+    with_passes = batches(FEDERATION, Phase(passes=1), settings, 0, 1, 0, "s")
+    assert len(with_passes) == len(FEDERATION.rows["train"][0]) // 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"participation": 0.5, "participation_low": 0.6}, "lowest participation must be .*0.5"),
+        ({"sampling": "coin"}, "unknown sampling 'coin'; valid: coins, number"),
+        ({"local_steps": -1}, "local steps"),
+        ({"augment": "flip"}, "unknown augmentation 'flip'; valid: crop-flip, none"),
+    ],
+)
+def test_impossible_protocols_are_refused(changes: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Settings(3, **changes)

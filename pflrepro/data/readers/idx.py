@@ -1,4 +1,4 @@
-"""Original files -> arrays: one reader a source format, each strict about what it accepts."""
+"""The idx files of MNIST and its kin."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import gzip
 import math
 import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from pflrepro.data.arrays import Arrays
+from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.errors import CorruptFile
 
 LIMIT = 1 << 28  # bytes after decompression; the largest file read here has 47 MB
@@ -49,7 +50,7 @@ def read_idx(path: Path, dimensions: int, limit: int = LIMIT) -> np.ndarray:
     return np.frombuffer(values, dtype=np.uint8).reshape(shape)
 
 
-def images_and_labels(name: str, paths: Mapping[str, Path], class_names: Sequence[str] | None = None) -> Arrays:
+def images_and_labels(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """Pool the four idx files of MNIST and its kin: the official training rows first, then the test rows.
 
     `paths` maps the roles train_images, train_labels, test_images, test_labels to files.
@@ -62,26 +63,9 @@ def images_and_labels(name: str, paths: Mapping[str, Path], class_names: Sequenc
     if images[0].shape[1:] != images[1].shape[1:]:
         raise CorruptFile(f"{paths['test_images']} has images of another size than {paths['train_images']}")
     return Arrays(
-        name=name,
+        name=spec.name,
         x=np.concatenate(images),
         y=np.concatenate(labels).astype(np.int64),
         split=np.repeat(np.array([0, 1], dtype=np.uint8), [len(y) for y in labels]),
-        classes=None if class_names is None else np.array(class_names),
+        classes=np.array(spec.class_names),
     )
-
-
-def bundled_digits(name: str) -> Arrays:
-    """The UCI digits that scikit-learn carries: uint8 [1797, 8, 8] with values 0..16, in its row order. No download."""
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    return Arrays(
-        name=name,
-        x=bunch.images.astype(np.uint8),
-        y=bunch.target.astype(np.int64),
-        classes=np.array([str(value) for value in bunch.target_names]),
-    )
-
-
-Builder = Callable[[str, Mapping[str, Path], Sequence[str] | None], Arrays]
-READERS: dict[str, Builder] = {"idx": images_and_labels}

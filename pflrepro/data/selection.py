@@ -1,0 +1,49 @@
+"""The options of a specification: some of a partition's clients, and a part of each client's training samples."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pflrepro.data.specs import Spec
+from pflrepro.errors import UserError
+from pflrepro.randomness import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Sides = tuple[list[Tensor], list[Tensor]]
+
+
+def choose(spec: Spec, sides: Sides, clients: int | None, seed: int) -> Sides:
+    """The training and test rows that the options of `spec` leave, of `clients` clients; test parts stay as they are."""
+    train, test = sides
+    chosen = range(len(train)) if clients is None or not spec.choice else _clients(spec, clients, seed)
+    return [_reduced(spec, train[client], client, seed) for client in chosen], [test[client] for client in chosen]
+
+
+def _clients(spec: Spec, clients: int, seed: int) -> list[int]:
+    """The chosen clients in ascending order."""
+    everyone = np.arange(spec.total)
+    if spec.choice == "of":
+        everyone = generator(seed, "partition/clients").permutation(everyone)
+    return sorted((everyone[-clients:] if spec.choice == "last-of" else everyone[:clients]).tolist())
+
+
+def _reduced(spec: Spec, rows: Tensor, client: int, seed: int) -> Tensor:
+    """floor(share n) [pFedFDA] or at most N random training rows, in their order; a smaller part is a subset of a larger one."""
+    if spec.train_samples is not None:
+        kept = min(spec.train_samples, len(rows))
+    else:
+        kept = math.floor(Fraction(repr(float(spec.train_share))) * len(rows))
+    if kept == len(rows):
+        return rows
+    if not kept:
+        raise UserError(f"partition '{spec}' leaves client {client} none of its {len(rows)} training samples")
+    import torch
+
+    order = generator(seed, "partition/kept", client=client).permutation(len(rows))[:kept]
+    return rows[torch.from_numpy(np.sort(order)).to(rows.device)]

@@ -1,0 +1,223 @@
+"""What clients see of a data set where that depends on the client: rotated, corrupted, augmented, tested elsewhere.
+
+A shift is drawn from the partition's seed and from each image's row number, so that a smaller part of the same clients' data
+holds the same images. Rotations and crops are made anew each time (under a second); corruptions are kept in the data root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pflrepro.data.arrays import SHIFT_REVISION
+from pflrepro.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from pflrepro.data.rotation import ANGLES, rotate
+from pflrepro.data.sets.types import DatasetSpec
+from pflrepro.errors import CorruptFile, UserError, unknown
+from pflrepro.randomness import generator
+
+Rows = Sequence[np.ndarray]  # row numbers, one array a client
+
+
+@dataclass(frozen=True, eq=False)
+class Clients:
+    """Samples, labels, and the rows of each client: what a federation is made of."""
+
+    x: np.ndarray
+    y: np.ndarray
+    train: Rows
+    test: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    clients: Clients
+    value: str  # behind the colon of the shift's name
+    seed: int
+    spec: DatasetSpec
+    root: str | Path | None
+
+    def official_test(self) -> tuple[np.ndarray, np.ndarray]:
+        """The official test rows of the source: samples and labels."""
+        from pflrepro.data.datasets import load_arrays
+
+        source = load_arrays(self.spec.source, self.root)
+        if source.split is None or not source.split.any():
+            raise UserError(f"data set {self.spec.source!r} in this data root does not say which rows are test rows")
+        return source.x[source.split == 1], source.y[source.split == 1]
+
+
+def shifted(spec: DatasetSpec, clients: Clients, seed: int, root: str | Path | None = None) -> Clients:
+    """`clients` of the data set as they see it; the same object for a set without a shift.
+
+    seed: of the partition. Raises `MissingData` where a corruption lacks its photographs.
+    """
+    if not spec.shift:
+        return clients
+    kind, _, value = spec.shift.partition(":")
+    if kind not in SHIFTS:
+        raise unknown("shift", kind, SHIFTS)
+    return SHIFTS[kind](_Task(clients, value, seed, spec, root))
+
+
+def _rotate_clients(task: _Task) -> Clients:
+    """Client i's images turned by its angle, the (i mod 10)-th of 0, 15, .. 135 degrees [FedBR 4.3]."""
+    x = task.clients.x.copy()
+    for client, rows in enumerate(task.clients.train):
+        x[rows] = rotate(x[rows], _angle(client))
+    return _tested_under_angles(task, x)
+
+
+def _rotate_images(task: _Task) -> Clients:
+    """Each image turned by an angle from its client's own distribution over the ten angles, Dir(value) [FedBR 4.4]."""
+    x = task.clients.x.copy()
+    for client, rows in enumerate(task.clients.train):
+        odds = generator(task.seed, "shift/angles", client=client).dirichlet([float(task.value)] * len(ANGLES))
+        steps = odds.cumsum()[:-1]
+        draws = [generator(task.seed, "shift/angle", client=row).random() for row in rows.tolist()]
+        choice = np.searchsorted(steps, draws, side="right")
+        for number, angle in enumerate(ANGLES):
+            chosen = rows[choice == number]
+            x[chosen] = rotate(x[chosen], angle)
+    return _tested_under_angles(task, x)
+
+
+def _angle(client: int) -> int:
+    return ANGLES[client % len(ANGLES)]
+
+
+def _tested_under_angles(task: _Task, x: np.ndarray) -> Clients:
+    """Client i is tested on the complete official test set, turned by its angle: the mean over ten clients is FedBR's."""
+    pictures, labels = task.official_test()
+    angles = sorted({_angle(client) for client in range(len(task.clients.train))})
+    blocks = {angle: len(x) + k * len(labels) + np.arange(len(labels)) for k, angle in enumerate(angles)}
+    return Clients(
+        np.concatenate([x, *(rotate(pictures, angle) for angle in angles)]),
+        np.concatenate([task.clients.y, *([labels] * len(angles))]),
+        task.clients.train,
+        [blocks[_angle(client)] for client in range(len(task.clients.train))],
+    )
+
+
+def _official_test(task: _Task, x: np.ndarray | None = None) -> Clients:
+    """Every client is tested on the official test set as it is."""
+    pictures, labels = task.official_test()
+    own = task.clients.x if x is None else x
+    rows = len(own) + np.arange(len(labels))
+    return Clients(
+        np.concatenate([own, pictures]),
+        np.concatenate([task.clients.y, labels]),
+        task.clients.train,
+        [rows for _ in task.clients.train],
+    )
+
+
+def _augment_once(task: _Task) -> Clients:
+    """Each training image is cropped at random from itself with a black edge of 4 and flipped with odds 1/2, once [FedBR 9.10]."""
+    x = task.clients.x
+    draws = generator(task.seed, "shift/crops").integers(0, [9, 9, 2], (len(x), 3))
+    height, width = x.shape[-2:]
+    padded = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(4, 4), (4, 4)])
+    cropped = np.empty_like(x)
+    for row, (top, left, flipped) in enumerate(draws.tolist()):
+        crop = padded[row, ..., top : top + height, left : left + width]
+        cropped[row] = crop[..., ::-1] if flipped else crop
+    return _official_test(task, cropped)
+
+
+def _corrupt_half(task: _Task) -> Clients:
+    """The first half of the clients get a corruption and a severity each, for training and test images [pFedFDA 4.2]."""
+    return _corrupted(task, [pair_of(client, task.value) for client in range(len(task.clients.train) // 2)])
+
+
+def pair_of(client: int, assignment: str) -> tuple[str, int]:
+    """Corruption and severity of a client: i mod 10, and (i mod 5) + 1 ("code", 10 pairs) or i div 10 + 1 ("paper", 50 pairs)."""
+    if assignment not in ("code", "paper"):
+        raise unknown("assignment of corruptions", assignment, ("code", "paper"))
+    turn = client if assignment == "code" else client // len(CORRUPTIONS)
+    return list(CORRUPTIONS)[client % len(CORRUPTIONS)], turn % len(SEVERITIES) + 1
+
+
+def _corrupt_all(task: _Task) -> Clients:
+    """Every client's images with one corruption [pFedFDA 4.7]."""
+    kind, severity = task.value.split(",")
+    return _corrupted(task, [(kind, int(severity))] * len(task.clients.train))
+
+
+def _corrupted(task: _Task, pairs: Sequence[tuple[str, int]]) -> Clients:
+    """`task.clients` with client i's images corrupted by the i-th pair."""
+    clients = task.clients
+    held = [np.concatenate([train, test]) for train, test in zip(clients.train, clients.test, strict=True)][
+        : len(pairs)
+    ]
+    rows = np.concatenate(held) if held else np.zeros(0, np.int64)
+    if not len(rows):
+        return clients
+    path = _kept(task, pairs, held)
+    pixels = _read_kept(path, rows, clients.x.shape[1:])
+    if pixels is None:
+        pixels = _made(task, pairs, held)
+        _keep(path, pixels, rows)
+    x = clients.x.copy()
+    x[rows] = pixels
+    return Clients(x, clients.y, clients.train, clients.test)
+
+
+def _made(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows) -> np.ndarray:
+    from pflrepro.data.frost import frost_photographs
+
+    photographs = frost_photographs(task.root) if any(kind == "frost" for kind, _ in pairs) else ()
+    pixels = []
+    for (kind, severity), rows in zip(pairs, held, strict=True):
+        for row in rows.tolist():
+            random = generator(task.seed, f"shift/{kind}/{severity}", client=row)
+            pixels.append(corrupt(task.clients.x[row], kind, severity, random, photographs))
+    return np.stack(pixels)
+
+
+def _kept(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows) -> Path:
+    """Where these corrupted images are kept: the name is a fingerprint of all that they depend on."""
+    from pflrepro.data.root import cache_path
+
+    digest = hashlib.sha256(f"{task.spec.source} {SHIFT_REVISION} {task.seed} {list(pairs)}\n".encode())
+    for rows in held:
+        digest.update(f"{len(rows)}\n".encode())
+        digest.update(np.ascontiguousarray(rows, "<i8").data)
+        digest.update(np.ascontiguousarray(task.clients.x[rows]).data)
+    home = cache_path(task.spec.name, task.root).parent
+    return home / f"corrupted-{digest.hexdigest()[:16]}.npz"
+
+
+def _read_kept(path: Path, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The kept images of `rows`; None where there are none, or others: they are made again then."""
+    from pflrepro.data.arrays import read_arrays
+
+    try:
+        kept = read_arrays(path)
+    except (FileNotFoundError, CorruptFile):
+        return None
+    same = kept.x.shape == (len(rows), *shape) and kept.x.dtype == np.uint8 and np.array_equal(kept.y, rows)
+    return kept.x if same else None
+
+
+def _keep(path: Path, pixels: np.ndarray, rows: np.ndarray) -> None:
+    from pflrepro.data.arrays import Arrays, save_arrays
+
+    try:
+        save_arrays(path, Arrays(path.stem, pixels, rows))
+    except UserError:  # a data root that may only be read: the images are made again next time
+        return
+
+
+SHIFTS: dict[str, Callable[[_Task], Clients]] = {
+    "rotate-clients": _rotate_clients,
+    "rotate-images": _rotate_images,
+    "official-test": _official_test,
+    "augment-once": _augment_once,
+    "corrupt-half": _corrupt_half,
+    "corrupt-all": _corrupt_all,
+}

@@ -1,0 +1,112 @@
+"""Partitions that follow the groups of a data set: writers, patients, users, domains."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pflrepro.data.partition import partition
+from pflrepro.errors import UserError
+
+
+def test_small_groups_can_be_left_out() -> None:
+    """Writers with a single sample cannot have a training and a test part [pFedFDA: at least 2]."""
+    groups = torch.tensor([7, 3, 3, 9, 3, 9])
+    division = partition("group:2", torch.zeros(6, dtype=torch.int64), groups=groups)
+    assert [train.tolist() + test.tolist() for train, test in zip(division.train, division.test, strict=True)] != []
+    assert division.sizes() == [3, 2]
+    assert division.assignment(6)[0].tolist() == [-1, 0, 0, 1, 0, 1]
+    with pytest.raises(UserError, match="no group has 4 samples"):
+        partition("group:4", torch.zeros(6, dtype=torch.int64), groups=groups)
+    with pytest.raises(UserError, match="has 2 clients, not 3"):
+        partition("group:2", torch.zeros(6, dtype=torch.int64), 3, groups=groups)
+
+
+def test_pacs_has_two_clients_a_domain() -> None:
+    """FedBR: classes 0-3 and 4-6 of each of the four domains."""
+    labels, groups = torch.arange(700) % 7, torch.arange(700) // 175
+    division = partition("group-classes:2", labels, 8, groups=groups, test_share=0.2)
+    held = [row.nonzero().flatten().tolist() for row in division.counts(labels)]
+    assert held == [[0, 1, 2, 3], [4, 5, 6]] * 4
+    client, _ = division.assignment(700)
+    assert (client // 2).equal(groups)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 99))
+def test_class_blocks_cover_every_group(parts: int, found: int, seed: int) -> None:
+    labels, groups = torch.arange(900) % 6, torch.arange(900) // 6 % found
+    division = partition(f"group-classes:{parts}", labels, groups=groups, seed=seed)
+    assert division.clients == parts * found and sum(division.sizes()) == 900
+    held = division.counts(labels) > 0
+    assert held.view(found, parts, 6).sum(1).eq(1).all()
+    width = held.sum(1)
+    assert int(width.max() - width.min()) <= 1
+
+
+def test_a_block_that_a_group_lacks_is_an_empty_client() -> None:
+    labels, groups = torch.tensor([0, 1, 0, 0]), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(UserError, match="leaves 1 of 4 clients without samples, client 3 first"):
+        partition("group-classes:2", labels, groups=groups)
+    assert partition("group-classes:2", labels, groups=groups, min_size=0).sizes() == [1, 1, 2, 0]
+
+
+def test_digit_five_has_four_clients_a_domain() -> None:
+    sizes = [2143, 2729, 929, 1052]
+    groups = torch.arange(4).repeat_interleave(torch.tensor(sizes))
+    labels = torch.arange(len(groups)) % 10
+    division = partition("group-dirichlet:0.5", labels, 16, groups=groups, test_share=0.2)
+    client, _ = division.assignment(len(groups))
+    assert (client // 4).equal(groups) and min(division.sizes()) >= 63
+    first, second = division.counts(labels)[:4].double(), division.counts(labels)[4:8].double()
+    assert not torch.allclose(first / first.sum(0), second / second.sum(0), atol=0.05)  # drawn apart
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 999))
+def test_dirichlet_within_groups_is_complete_and_stable(found: int, each: int, seed: int) -> None:
+    labels, groups = torch.arange(1000) * 7 % 10, torch.arange(1000) % found * 3
+    first, again = (
+        partition("group-dirichlet:1", labels, found * each, seed, groups=groups, min_size=1) for _ in range(2)
+    )
+    rows = torch.cat([*first.train, *first.test])
+    assert rows.sort().values.equal(torch.arange(1000))
+    assert (first.assignment(1000)[0] // each).equal(groups // 3)
+    assert rows.equal(torch.cat([*again.train, *again.test]))
+
+
+def test_one_group_is_the_partition_without_groups() -> None:
+    labels = torch.arange(2000) % 10
+    ours = partition("group-dirichlet:0.5", labels, 8, groups=torch.zeros(2000, dtype=torch.int64))
+    plain = partition("pfedfda-dirichlet:0.5", labels, 8)
+    assert all(a.equal(b) for a, b in zip(ours.train, plain.train, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("spec", "clients", "groups", "words"),
+    [
+        ("group-dirichlet:0.5", 5, [0, 1] * 50, "needs a multiple of 2 clients, the number of groups, not 5"),
+        ("group-dirichlet:0.5", 4, None, "partition 'group-dirichlet:0.5' needs a data set with groups"),
+        ("group-dirichlet:0.5", 4, [0] * 99 + [1], "clients must be <= 1, the number of samples, not 2"),
+        ("group-classes:2", None, None, "partition 'group-classes:2' needs a data set with groups"),
+        ("group-classes:6", None, [0, 1] * 50, "K in group-classes:K must be <= 5, the number of classes, not 6"),
+        ("group-classes:2", 5, [0, 1] * 50, "has 4 clients, not 5"),
+    ],
+)
+def test_impossible_requests(spec: str, clients: int | None, groups: list | None, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        partition(spec, torch.arange(100) % 5, clients, groups=groups, min_size=1)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("spec", ["group-classes:2", "group-dirichlet:0.5", "group+first-of=20+train-share=0.5"])
+def test_a_gpu_gives_the_same_partition(spec: str) -> None:
+    labels, groups = torch.arange(70_000) * 7 % 10, torch.arange(70_000) % 20
+    clients = 10 if "first" in spec else 40
+    host = partition(spec, labels, clients, 3, groups=groups)
+    device = partition(spec, labels.cuda(), clients, 3, groups=groups.cuda())
+    for a, b in zip((*host.train, *host.test), (*device.train, *device.test), strict=True):
+        assert b.is_cuda and b.cpu().equal(a)

@@ -1,0 +1,294 @@
+"""Derived data sets: what is divided, what clients see, what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from pflrepro.data import shifts
+from pflrepro.data.arrays import Arrays, save_arrays
+from pflrepro.data.corruptions import CORRUPTIONS
+from pflrepro.data.datasets import DATASETS, load_arrays
+from pflrepro.data.download import get, status, verify
+from pflrepro.data.federation import Federation
+from pflrepro.data.partition import Partition
+from pflrepro.data.rotation import ANGLES, rotate
+from pflrepro.data.shifts import Clients, pair_of, shifted
+from pflrepro.errors import CorruptFile, MissingData, UserError
+from pflrepro.randomness import generator
+
+TRAIN, TEST = 60, 8
+PHOTOGRAPHS = [np.full((3, 40, 40), 200, np.uint8)]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data root with a small CIFAR-10 and MNIST, whose specs agree."""
+    random = np.random.default_rng(0)
+    for name, shape in (("cifar10", (3, 32, 32)), ("mnist", (28, 28)), ("cifar100", (3, 32, 32))):
+        x = random.integers(0, 256, (TRAIN + TEST, *shape), dtype=np.uint8)
+        arrays = Arrays(name, x, np.arange(TRAIN + TEST) % 10, np.repeat([0, 1], [TRAIN, TEST]))
+        save_arrays(tmp_path / name / f"{name}.npz", arrays)
+    for name, spec in list(DATASETS.items()):
+        if spec.stored_as in ("cifar10", "mnist", "cifar100"):
+            samples = TRAIN if spec.part == "train" else TRAIN + TEST
+            names = spec.class_names[:10]
+            small = replace(spec, samples=samples, train_samples=TRAIN, fingerprint=None, class_names=names)
+            monkeypatch.setitem(DATASETS, name, small)
+    monkeypatch.setattr("pflrepro.data.frost.frost_photographs", lambda root=None: PHOTOGRAPHS)
+    return tmp_path
+
+
+def clients_of(name: str, root: Path, clients: int = 12) -> Clients:
+    """Rows k, k + clients, ... for client k; the last row of each is its test part."""
+    arrays = load_arrays(name, root)
+    rows = [np.arange(k, len(arrays), clients) for k in range(clients)]
+    return Clients(arrays.x, arrays.y, [part[:-1] for part in rows], [part[-1:] for part in rows])
+
+
+def test_only_training_rows_are_divided_where_the_protocol_says_so(root: Path) -> None:
+    whole = load_arrays("cifar10", root)
+    for name in ("rotated-cifar10", "clean-cifar10", "proxy-cifar10"):
+        arrays = load_arrays(name, root)
+        assert len(arrays) == TRAIN and arrays.name == name
+        np.testing.assert_array_equal(arrays.x, whole.x[:TRAIN])
+    assert len(load_arrays("cifar10-s", root)) == TRAIN + TEST
+
+
+def test_fingerprints_tell_shifts_apart(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("cifar10", "cifar10-s", "cifar10-s-paper", "cifar10-fog-3", "proxy-cifar10", "rotated-cifar10")
+    before = [load_arrays(name, root).fingerprint() for name in names]
+    assert len(set(before)) == len(names)
+    monkeypatch.setattr("pflrepro.data.arrays.SHIFT_REVISION", 99)
+    changed = [load_arrays(name, root).fingerprint() != old for name, old in zip(names, before, strict=True)]
+    assert changed == [False, True, True, True, False, True], "only what a shift makes has its revision"
+
+
+def test_a_cache_that_does_not_know_its_training_rows_is_refused(root: Path) -> None:
+    arrays = load_arrays("mnist", root)
+    save_arrays(root / "mnist" / "mnist.npz", replace(arrays, split=None))
+    with pytest.raises(CorruptFile, match=r"which of their rows are official training rows.*data get mnist"):
+        load_arrays("rotated-mnist", root)
+    assert verify("rotated-mnist", root)[0]["state"] == "corrupt"
+
+
+def test_a_missing_source_names_the_source(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match="pflrepro data get mnist"):
+        load_arrays("rotated-mnist", tmp_path)
+    row = status(tmp_path, "rotated-mnist")[0]
+    assert row["state"] == "absent" and row["detail"] == "made from mnist, which is absent"
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "mnist.npz").write_bytes(b"rubbish")
+    states = {row["name"]: row["state"] for row in status(tmp_path, ["mnist", "rotated-mnist"])}
+    assert states == {"mnist": "corrupt", "rotated-mnist": "absent"}
+
+
+def test_a_present_source_is_all_that_a_derived_set_needs(root: Path) -> None:
+    assert get("rotated-mnist", root)[0]["action"] == "present"
+    assert verify("rotated-mnist", root)[0]["fingerprint"] == load_arrays("rotated-mnist", root).fingerprint()
+    assert not any(DATASETS[row["name"]].source for row in verify(None, root)), "they have no content of their own"
+    row = status(root, "rotated-mnist")[0]
+    assert row["state"] == "present" and row["path"] == str(root / "mnist" / "mnist.npz") and row["samples"] == TRAIN
+
+
+def test_each_client_has_its_angle_and_is_tested_under_it(root: Path) -> None:
+    source, before = load_arrays("mnist", root), clients_of("rotated-mnist", root)
+    after = shifted(DATASETS["rotated-mnist"], before, 1, root)
+    assert len(after.x) == len(after.y) == TRAIN + 10 * TEST
+    for client, (train, test) in enumerate(zip(after.train, after.test, strict=True)):
+        angle = 15 * (client % 10)
+        np.testing.assert_array_equal(train, before.train[client])
+        np.testing.assert_array_equal(after.x[train], rotate(source.x[train], angle))
+        np.testing.assert_array_equal(after.x[test], rotate(source.x[TRAIN:], angle))
+        np.testing.assert_array_equal(after.y[test], source.y[TRAIN:])
+    np.testing.assert_array_equal(before.x, source.x[:TRAIN])
+
+
+def test_images_turn_by_their_clients_distribution(root: Path) -> None:
+    source, before = load_arrays("cifar10", root), clients_of("rotated-cifar10", root, clients=2)
+    spec = DATASETS["rotated-cifar10"]
+    after = shifted(spec, before, 1, root)
+    turned = [[k for k in ANGLES if (rotate(source.x[row], k) == after.x[row]).all()] for row in range(TRAIN)]
+    held = np.sort(np.concatenate(after.train))
+    assert all(len(turned[row]) == 1 for row in held)
+    assert len({turned[row][0] for row in held}) > 3
+    again = shifted(spec, replace(before, train=[before.train[0][::2], before.train[1]]), 1, root)
+    part = before.train[0][::2]
+    np.testing.assert_array_equal(again.x[part], after.x[part])
+    other = shifted(spec, before, 2, root)
+    assert (other.x[held] != after.x[held]).any()
+    assert len(after.test[1]) == TEST and (after.x[after.test[1]] == rotate(source.x[TRAIN:], 15)).all()
+
+
+def test_the_angles_follow_their_distribution() -> None:
+    few = {}
+    for concentration in ("1", "0.1"):
+        counts = []
+        for client in range(60):
+            odds = generator(1, "shift/angles", client=client).dirichlet([float(concentration)] * 10)
+            counts.append((odds > 0.05).sum())
+        few[concentration] = np.mean(counts)
+    assert few["0.1"] < 3.5 < few["1"]
+
+
+def test_crops_and_flips_are_drawn_once(root: Path) -> None:
+    before = clients_of("augmented-cifar100", root)
+    after = shifted(DATASETS["augmented-cifar100"], before, 1, root)
+    padded = np.pad(before.x, [(0, 0), (0, 0), (4, 4), (4, 4)])
+    for row in range(12):
+        crops = [padded[row, :, a : a + 32, b : b + 32] for a in range(9) for b in range(9)]
+        assert any((after.x[row] == crop).all() or (after.x[row] == crop[..., ::-1]).all() for crop in crops)
+    np.testing.assert_array_equal(shifted(DATASETS["augmented-cifar100"], before, 1, root).x, after.x)
+    source = load_arrays("cifar100", root)
+    assert all((after.x[test] == source.x[TRAIN:]).all() for test in after.test)
+
+
+def test_clean_means_that_only_the_test_set_changes(root: Path) -> None:
+    before = clients_of("clean-cifar10", root)
+    after = shifted(DATASETS["clean-cifar10"], before, 1, root)
+    np.testing.assert_array_equal(after.x, load_arrays("cifar10", root).x)
+    assert [test.tolist() for test in after.test] == [list(range(TRAIN, TRAIN + TEST))] * 12
+
+
+def test_pairs_of_corruption_and_severity() -> None:
+    code = [pair_of(client, "code") for client in range(50)]
+    assert code[:10] == [
+        ("motion-blur", 1),
+        ("defocus-blur", 2),
+        ("gaussian-noise", 3),
+        ("shot-noise", 4),
+        ("impulse-noise", 5),
+        ("frost", 1),
+        ("fog", 2),
+        ("jpeg", 3),
+        ("brightness", 4),
+        ("contrast", 5),
+    ]
+    assert len(set(code)) == 10 and code[10:] == code[:40]
+    paper = [pair_of(client, "paper") for client in range(50)]
+    assert len(set(paper)) == 50 and set(paper) == {(kind, k) for kind in CORRUPTIONS for k in range(1, 6)}
+    with pytest.raises(UserError, match="assignment of corruptions"):
+        pair_of(0, "nobody's")
+
+
+def test_half_of_the_clients_are_corrupted_and_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, before = DATASETS["cifar10-s"], clients_of("cifar10-s", root, clients=20)
+    after = shifted(spec, before, 1, root)
+    for client in range(20):
+        rows = np.concatenate([before.train[client], before.test[client]])
+        changed = (after.x[rows] != before.x[rows]).any((1, 2, 3))
+        assert changed.all() if client < 10 else not changed.any()
+    kept = list((root / "cifar10-s").glob("corrupted-*.npz"))
+    assert len(kept) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(shifts, "corrupt", None)
+        np.testing.assert_array_equal(shifted(spec, before, 1, root).x, after.x)
+    kept[0].write_bytes(b"damaged")
+    np.testing.assert_array_equal(shifted(spec, before, 1, root).x, after.x)
+    fewer = replace(before, train=[rows[:1] for rows in before.train])
+    part = shifted(spec, fewer, 1, root)
+    for rows in fewer.train:
+        np.testing.assert_array_equal(part.x[rows], after.x[rows])
+    assert (shifted(spec, before, 2, root).x != after.x).any()
+
+
+def test_the_kept_images_are_those_of_these_data(root: Path) -> None:
+    spec, before = DATASETS["cifar10-fog-3"], clients_of("cifar10-fog-3", root)
+    first = shifted(spec, before, 1, root)
+    others = replace(before, x=255 - before.x)
+    assert (shifted(spec, others, 1, root).x != first.x).any()
+    assert len(list((root / spec.name).glob("corrupted-*.npz"))) == 2
+    held = np.concatenate([*before.train, *before.test])
+    assert (first.x[held] != before.x[held]).any((1, 2, 3)).all()
+
+
+def test_a_root_that_cannot_be_written_keeps_nothing(root: Path) -> None:
+    spec, before = DATASETS["cifar10-contrast-3"], clients_of("cifar10-contrast-3", root)
+    (root / spec.name).write_text("a file where the folder should be")
+    assert (shifted(spec, before, 1, root).x != before.x).any()
+
+
+@pytest.mark.parametrize("kind", CORRUPTIONS)
+def test_new_clients_meet_every_corruption(kind: str) -> None:
+    assert DATASETS[f"cifar10-{kind}-3"].shift == f"corrupt-all:{kind},3"
+
+
+def test_every_shift_is_known() -> None:
+    for spec in DATASETS.values():
+        assert spec.shift.partition(":")[0] in {*shifts.SHIFTS, ""}
+        assert not spec.source or DATASETS[spec.source].files
+    with pytest.raises(UserError, match="unknown shift 'rotate'"):
+        shifted(replace(DATASETS["mnist"], shift="rotate"), Clients(np.zeros((1, 2, 2)), np.zeros(1), [], []), 1)
+
+
+def test_a_federation_of_a_shifted_set(root: Path) -> None:
+    arrays = load_arrays("rotated-mnist", root)
+    parts = Partition([torch.arange(0, 20), torch.arange(20, 40)], [torch.arange(40, 44), torch.arange(44, 48)])
+    federation = Federation.of(DATASETS["rotated-mnist"], arrays, parts, seed=3, root=root)
+    assert federation.clients == 2 and federation.name == "rotated-mnist" and federation.classes == 10
+    assert federation.sizes("train").tolist() == [20, 20] and federation.sizes("test").tolist() == [TEST, TEST]
+    x, y = federation.batch(torch.tensor([25]), torch.float32)
+    expected = torch.from_numpy(rotate(arrays.x[25], 15)).float() / 255
+    torch.testing.assert_close(x[0, 0], expected)
+    assert y.item() == arrays.y[25] and federation.seed == 3
+    plain = Federation.of(DATASETS["mnist"], load_arrays("mnist", root), parts, root=root)
+    assert plain.x.data_ptr() == Federation(plain.x, plain.y, [[0]], [[1]]).x.data_ptr() and len(plain.y) == 68
+
+
+def digits_root(folder: Path) -> dict:
+    random = np.random.default_rng(0)
+    shapes = {
+        "mnist": (28, 28),
+        "svhn": (3, 32, 32),
+        "usps": (16, 16),
+        "synthdigits": (3, 32, 32),
+        "mnistm": (3, 28, 28),
+    }
+    known = {"digit5": replace(DATASETS["digit5"], samples=250)}
+    for name, shape in shapes.items():
+        x = random.integers(0, 256, (50, *shape), dtype=np.uint8)
+        x = x if name != "usps" else (x / 127.5 - 1).astype(np.float32)
+        save_arrays(folder / name / f"{name}.npz", Arrays(name, x, np.arange(50) % 10))
+        known[name] = replace(DATASETS[name], samples=50, fingerprint=None)
+    return known
+
+
+def test_digit5_is_made_from_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = digits_root(tmp_path)
+    row = get("digit5", tmp_path, datasets=known)[0]
+    assert row["state"] == "present" and row["action"] == "converted" and row["groups"] == "domain"
+    arrays = load_arrays("digit5", tmp_path, datasets=known)
+    assert arrays.x.shape == (250, 3, 32, 32) and np.bincount(arrays.group).tolist() == [50] * 5
+    assert arrays.split.reshape(5, 50).sum(1).tolist() == [10] * 5
+    for domain in range(5):
+        test = (arrays.group == domain) & (arrays.split == 1)
+        assert np.bincount(arrays.y[test]).tolist() == [1] * 10, "stratified"
+    # where nothing is resized, the images are those of the part
+    svhn = load_arrays("svhn", tmp_path, datasets=known)
+    ours = arrays.x[arrays.group == 1]
+    assert sorted(map(bytes, ours)) == sorted(map(bytes, svhn.x))
+    grey = arrays.x[(arrays.group == 0) | (arrays.group == 2)]
+    assert (grey[:, 0] == grey[:, 1]).all() and (grey[:, 0] == grey[:, 2]).all()
+    usps = load_arrays("usps", tmp_path, datasets=known)
+    pixels = ((usps.x + 1) / 2 * 255).astype(np.uint8)
+    resized = [bytes(np.asarray(Image.fromarray(p).resize((32, 32), Image.Resampling.BILINEAR))) for p in pixels]
+    assert sorted(map(bytes, arrays.x[arrays.group == 2][:, 0])) == sorted(resized)
+    monkeypatch.setattr("pflrepro.data.readers.digit5.TRAINING", 15)
+    (tmp_path / "digit5" / "digit5.npz").unlink()
+    known["digit5"] = replace(known["digit5"], samples=125)
+    assert get("digit5", tmp_path, datasets=known)[0]["samples"] == 125
+
+
+def test_digit5_without_a_part_says_which(tmp_path: Path) -> None:
+    known = digits_root(tmp_path)
+    (tmp_path / "mnistm" / "mnistm.npz").unlink()
+    with pytest.raises(MissingData, match=r"'mnistm' has no download to rely on.*mnistm_data\.pkl"):
+        get("digit5", tmp_path, datasets=known)
+    assert status(tmp_path, "digit5", datasets=known)[0]["state"] == "absent"
+    actions = {row["name"]: row["action"] for row in get(None, tmp_path, datasets=known)}
+    assert actions["digit5"] == actions["mnistm"] == "by hand" and actions["svhn"] == "present"

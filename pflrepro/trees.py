@@ -122,7 +122,7 @@ class Tree(dict):
 
     def mix(self, weights: Tensor) -> Tree:
         """The weighted sums over the rows: sum_j weights[..., j] * leaf[j] for every leaf."""
-        return self.map(lambda leaf: torch.tensordot(weights.to(leaf.dtype), leaf, 1))
+        return self.map(lambda leaf: _mixed(weights.to(leaf.dtype), leaf))
 
     def to(self, *args: Any, **kwargs: Any) -> Tree:
         """`Tensor.to` on every leaf."""
@@ -153,6 +153,17 @@ class Tree(dict):
                 place = place.setdefault(folder, cls())
             place[name] = leaf
         return tree
+
+
+def _mixed(weights: Tensor, leaf: Tensor) -> Tensor:
+    """sum_j weights[..., j] * leaf[j], in the memory order that the rows of `leaf` have."""
+    if leaf.ndim < 3 or leaf.is_contiguous():
+        return torch.tensordot(weights, leaf, 1)
+    order = sorted(range(1, leaf.ndim), key=leaf.stride, reverse=True)
+    mixed = torch.tensordot(weights, leaf.permute(0, *order), 1)
+    kept = weights.ndim - 1
+    back = [kept + order.index(dimension) for dimension in range(1, leaf.ndim)]
+    return mixed.permute(*range(kept), *back)
 
 
 def _flatten(tree: Tree) -> tuple[list[Any], list[str]]:

@@ -99,6 +99,24 @@ def test_select_stack_concatenate_repeat() -> None:
     assert copies.w[1].tolist() == [1.0, 2.0], "copies share no memory"
 
 
+@pytest.mark.parametrize("weights", [[0.2, 0.8, 0.0], [[0.2, 0.8, 0.0], [1.0, 0.0, 0.0]]])
+def test_mixing_keeps_values_and_memory_order_of_the_rows(weights) -> None:
+    plain = Tree(matrix=torch.randn(3, 4, 5), kernel=torch.randn(3, 2, 3, 4, 5), vector=torch.randn(3, 7))
+    moved = Tree(
+        matrix=plain.matrix.mT.contiguous().mT,
+        kernel=plain.kernel.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3),
+        vector=plain.vector,
+    )
+    weights = torch.tensor(weights)
+    expected, found = plain.mix(weights), moved.mix(weights)
+    for name in plain:
+        torch.testing.assert_close(found[name], expected[name])
+        torch.testing.assert_close(
+            vmap(lambda w, name=name: moved.only([name]).mix(w))(weights[None])[name][0], found[name]
+        )
+    assert found.matrix.stride()[-2:] == (1, 4) and found.kernel.stride()[-4:] == moved.kernel.stride()[-4:]
+
+
 def test_flat_gives_paths() -> None:
     assert list(tree().flat()) == ["w", "inner/b", "inner/a"]
     assert list(tree().flat("p/")) == ["p/w", "p/inner/b", "p/inner/a"]

@@ -64,7 +64,7 @@ class DANN(Method):
         return Tree(slots=source.tensor(np.argsort(np.argsort(draws))))
 
     def phases(self, clock: Clock) -> list[Phase]:
-        return [Phase(batch=2 * clock.batch_size)]
+        return [Phase(batch=2 * clock.batch_size, steps=-(-clock.local_steps // 2))]
 
     # ---- one client ----------------------------------------------------------------------------------------------------------
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:

@@ -45,7 +45,9 @@ class PerFedAvg(Method):
         check_range("delta of Per-FedAvg", self.delta, 0, open_low=True)
 
     def phases(self, clock: Clock) -> list[Phase]:
-        training = Phase(batch=2 * clock.batch_size, passes=2 * clock.local_epochs, drop_last=True)
+        training = Phase(
+            batch=2 * clock.batch_size, passes=None if clock.local_steps else 2 * clock.local_epochs, drop_last=True
+        )
         return [training, Phase("adapt", where="adapt", passes=1, steps=1)]
 
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:

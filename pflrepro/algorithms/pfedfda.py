@@ -104,8 +104,10 @@ class PFedFDA(Method):
 
     def store(self, ctx: Context) -> Tree:
         """Room for the features of a round, the same for all clients: a slot of B rows a batch; `step` batches are in use."""
-        passes = ctx.task.local_epochs if self.features == "training" else 1
-        rows, of = self.rows_of_a_pass(ctx.task) * max(1, passes), ctx.scalars.rate
+        task, of = ctx.task, ctx.scalars.rate
+        rows = self.rows_of_a_pass(task)  # enough for the pass before a test
+        if self.features == "training":
+            rows = max(rows, rows * task.local_epochs, task.local_steps * task.batch_size)
         integers = {"dtype": torch.int64, "device": of.device}
         return Tree(
             z=of.new_zeros(rows, ctx.task.features),

@@ -86,6 +86,7 @@ class Clock:
     rounds: int
     local_epochs: int = 1
     batch_size: int = 10
+    local_steps: int = 0
 
     @property
     def last(self) -> bool:

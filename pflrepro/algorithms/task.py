@@ -25,7 +25,7 @@ class Task:
         clients: N. classes: C. features: K, the length of z.
         info: one row a client: `id` [N], `n` [N] training samples (without the validation share), `counts` [N, C] of the same.
         base, head: the network as functions (params, buffers, x, training) -> (output, buffers).
-        local_epochs, batch_size, momentum, rounds, participation: the run's settings that a method's formulas may need.
+        local_epochs, local_steps, batch_size, momentum, rounds, participation: the run's settings that a method's formulas may need.
     """
 
     clients: int
@@ -39,6 +39,7 @@ class Task:
     momentum: float = 0.0
     rounds: int = 1
     participation: float = 1.0
+    local_steps: int = 0
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ SETTINGS = (
         "local_epochs",
     ),
     *("batch_size", "lr", "momentum", "weight_decay", "drop_last", "receivers", "statistics", "patience"),
-    *("participation_low", "sampling", "closing", "local_steps", "augment"),
+    *("participation_low", "sampling", "closing", "local_steps", "augment", "fit_batch"),
 )
 
 
@@ -116,6 +116,9 @@ def _add_training(group: Any) -> None:
         type=count("--local-steps", 0),
         metavar="N",
         help="steps a round in place of epochs (0: epochs)",
+    )
+    group.add_argument(
+        "--fit-batch", action="store_true", default=None, help="smaller batches for clients with fewer samples than one"
     )
     group.add_argument("--augment", metavar="KIND", help="of image batches: none or crop-flip")
     group.add_argument("--local-epochs", type=count("--local-epochs"), metavar="N")

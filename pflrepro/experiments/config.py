@@ -27,6 +27,7 @@ ADDED = {
     "closing": False,
     "local_steps": 0,
     "augment": "none",
+    "fit_batch": False,
 }
 
 
@@ -112,6 +113,7 @@ class Experiment:
     closing: bool = False
     local_steps: int = 0
     augment: str = "none"
+    fit_batch: bool = False
 
     def __post_init__(self) -> None:
         self._normalise()
@@ -226,7 +228,7 @@ class Experiment:
         }
         seed = check_range("seed", self.seed, 0, _LARGEST_SEED, integer=True)
         _set(self, {**numbers, **whole, "seed": seed, "options": _sorted_options(self.options)})
-        for name in ("drop_last", "closing"):
+        for name in ("drop_last", "closing", "fit_batch"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if not isinstance(self.data, DataConfig):

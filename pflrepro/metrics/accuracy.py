@@ -46,30 +46,6 @@ def mean_test_loss(history: Mapping[str, Any]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Fairness:
-    """How evenly accuracy is spread over clients at one evaluation.
-
-    std: population standard deviation of the clients' accuracies, unweighted, as a fraction; variation: std / pooled accuracy
-    (coefficient of variation); place: which evaluation.
-    """
-
-    std: float
-    variation: float
-    place: int
-
-
-def fairness(history: Mapping[str, Any]) -> Fairness:
-    """Spread over clients at the evaluation with the best pooled accuracy [GPFL Table 3: both printed in percent]."""
-    from pflrepro.metrics.selection import select
-
-    curve = pooled(history)
-    (place,) = select("best_round", curve).places
-    tested = np.asarray(history["test_samples"]) > 0
-    std = float(per_client(history)[place][tested].std())
-    return Fairness(std, std / float(curve[place]) if curve[place] > 0 else float("nan"), place)
-
-
-@dataclass(frozen=True)
 class Spread:
     """Trials in numbers: `mean`, `std` (population, ddof 0, as the papers print), `standard_error` of the mean, `n`."""
 

@@ -14,6 +14,7 @@ from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.loop import Loop, tested_one, train_one
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree
 
 ROWS = 500  # samples that go through a network at once
@@ -72,7 +73,7 @@ def client_models(simulation: Simulation, index: int = 0, after: bool = False) -
         launch = simulation.launch(program, clock, cohorts, phases, "")
     else:
         launch = simulation.test_launch(program, replica, clock, everyone)
-    with torch.no_grad():
+    with single_threaded(simulation.device), torch.no_grad():
         return [_model(program, launch, i, after, clock) for i in range(len(launch))]
 
 

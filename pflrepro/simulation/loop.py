@@ -19,6 +19,7 @@ from pflrepro.errors import RunFailed, UserError
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.schedule import AUGMENT, Table
+from pflrepro.simulation.threads import single_threaded
 from pflrepro.simulation.workers import Work, Workers
 from pflrepro.trees import Tree, WholeBatch, stack
 
@@ -60,7 +61,7 @@ class Loop:
             load = load + launch.test.steps
         order = [int(i) for i in np.argsort(-load, kind="stable")]
         results: dict[int, Tree] = {}
-        with _single_threaded(program.federation.device), torch.no_grad():
+        with single_threaded(program.federation.device), torch.no_grad():
             while order and (program.federation.device.type != "cpu" or not self._pays(program, work, load[order])):
                 i = order.pop()  # the shortest: it also tells what a batch costs
                 started = time.perf_counter()
@@ -90,21 +91,9 @@ GATHERED_ROWS = 640  # samples gathered at once: 64 batches of 10; small enough 
 ROW_OVERHEAD = 0.02  # seconds to hand one row to a worker and to take its result back (measured for cnn4: 0.01 to 0.02)
 
 
-@contextlib.contextmanager
-def _single_threaded(device: torch.device) -> Iterator[None]:
-    """One thread: on a shared machine two threads a client cost up to 100 times the time (measured)."""
-    threads = torch.get_num_threads()
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def train_one(program: Program, launch: Launch, i: int) -> Tree:
     """`local` of row `i` behind its client phases."""
-    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    received, row = _of_row(program, launch, i)
     with _located(program, launch, i, lambda: "at the start of the round"):
         local = program.begin(received, row, launch.scalars[""])
     for phase, table in zip(launch.phases, launch.tables, strict=True):
@@ -125,7 +114,7 @@ def tested_one(program: Program, launch: Launch, i: int) -> tuple[Tree, Tree]:
 
 
 def _participate_one(program: Program, launch: Launch, i: int) -> Tree:
-    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    received, row = _of_row(program, launch, i)
     scalars = launch.scalars[""]
     local = train_one(program, launch, i)
     with _located(program, launch, i, lambda: "at the end of the round", lambda: local):
@@ -154,7 +143,7 @@ def _run_phase(
 ) -> Tree:
     scalars = launch.scalars[phase.name]
     ctx = program.context(phase, scalars, received, row)
-    local = _fast_layout(program.enter(local, phase, scalars))
+    local = fast_layout(program.enter(local, phase, scalars))
     sums = Tree()
     k = -1
     with _located(program, launch, i, lambda: f"phase {phase.name!r}, step {k}", lambda: local):
@@ -214,7 +203,7 @@ def _unpadded(program: Program, phase: Phase, table: Table, i: int) -> Iterator[
 
 
 def _score(program: Program, launch: Launch, i: int, params: Tree, statistics: Tree, received: Tree, row: Tree) -> Tree:
-    params = _fast_layout(params)
+    params = fast_layout(params)
     zero = torch.zeros((), dtype=program.dtype, device=program.federation.device)
     total = Tree(correct=zero, loss=zero)
     with _located(program, launch, i, lambda: "in a test", lambda: Tree(params=params)):
@@ -223,15 +212,37 @@ def _score(program: Program, launch: Launch, i: int, params: Tree, statistics: T
     return total
 
 
-def _fast_layout(local: Tree) -> Tree:
+def _of_row(program: Program, launch: Launch, i: int) -> tuple[Tree, Tree]:
+    """(what row `i` received, its row), for training."""
+    return _arranged(program, launch.received[int(launch.seed_of[i])]), fast_layout(launch.rows[i])
+
+
+_last_arranged: list[tuple[Tree, Tree]] = []
+
+
+def _arranged(program: Program, received: Tree) -> Tree:
+    """What all rows received in the memory order of their parameters: else each step would mix the two, at several times the
+    cost. It is the same tree for many rows, so the last one is kept. Supplied data stay as they are.
+    """
+    if not _last_arranged or _last_arranged[0][0] is not received:
+        common = fast_layout(received.common.without(["supplied"]), stacks=program.method.server_store)
+        if "supplied" in received.common:
+            common["supplied"] = received.common.supplied
+        _last_arranged[:] = [(received, received | Tree(common=common))]
+    return _last_arranged[0][1]
+
+
+def fast_layout(local: Tree, stacks: bool = False) -> Tree:
     """The same numbers in the memory order that a CPU works fastest on; shapes and values are untouched.
 
     Convolution weights go channels-last (max-pooling behind them is then 6 times faster), matrices column by column (the
     gradient of a dense layer's weight is then 1.8 times faster); measured in benchmarks/memory_layout.py. The layout survives
-    `w - rate * g`, whose result follows w.
+    `w - rate * g`, whose result follows w. With `stacks`, also of the models of all clients, a row each.
     """
 
     def arrange(leaf: Tensor) -> Tensor:
+        if leaf.device.type == "cpu" and stacks and leaf.ndim in (3, 5):
+            return _stacked_layout(leaf)
         if leaf.device.type != "cpu" or leaf.ndim not in (2, 4):
             return leaf
         if leaf.ndim == 2:
@@ -240,3 +251,10 @@ def _fast_layout(local: Tree) -> Tree:
         return leaf if leaf.stride() == empty.stride() else empty.copy_(leaf)
 
     return local.map(arrange)
+
+
+def _stacked_layout(leaf: Tensor) -> Tensor:
+    """Matrices [n, a, b] column by column, convolution weights [n, o, i, h, w] channels-last, one row after the other."""
+    order = (0, 2, 1) if leaf.ndim == 3 else (0, 1, 3, 4, 2)
+    back = (0, 2, 1) if leaf.ndim == 3 else (0, 1, 4, 2, 3)
+    return leaf.permute(order).contiguous().permute(back)

@@ -72,13 +72,16 @@ def batches(
         return [np.zeros(0, np.int64)] * phase.steps
     rows = federation.rows[phase.data][client]
     size = phase.batch or settings.batch_size
+    if settings.fit_batch and len(rows):
+        size = min(size, len(rows))
     drop = settings.drop_last if phase.drop_last is None else phase.drop_last
     passes = settings.local_epochs if phase.passes is None else phase.passes
     if phase.scan:
         return [rows[a : a + size] for a in range(0, len(rows), size)]
     draw = generator(seed, stream, t, client)
     if settings.local_steps and phase.passes is None and phase.data == "train" and len(rows):
-        return list(rows[draw.integers(len(rows), size=(settings.local_steps, size))])
+        steps = min(settings.local_steps, phase.steps or settings.local_steps)
+        return list(rows[draw.integers(len(rows), size=(steps, size))])
     end = len(rows) // size * size if drop else len(rows)
     chosen: list[np.ndarray] = []
     for _ in range(passes):

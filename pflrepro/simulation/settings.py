@@ -30,6 +30,7 @@ class Settings:
         lr: local learning rate; 0.005 for the papers' CNN [GPFL, code default].
         momentum, weight_decay: of the local SGD; 0 [code].
         drop_last: drop an incomplete last batch; True [DBE, code].
+        fit_batch: a client with fewer samples than a batch has batches of its size [FDA-code]; else, with drop_last, it takes no step.
         augment: of images in training batches: `crop-flip`, a random crop after padding by 4 black pixels and a flip left to right
             half of the time, drawn anew for every sample and step; `none`.
         receivers: who gets the broadcast: `all` clients [LIB since 2023, code] or the `selected` ones [DBE App. A.1, GPFL Alg. 1].
@@ -55,6 +56,7 @@ class Settings:
     closing: bool = False
     local_steps: int = 0
     augment: str = "none"
+    fit_batch: bool = False
 
     def __post_init__(self) -> None:
         check_range("rounds", self.rounds, 0, integer=True)

@@ -23,6 +23,7 @@ from pflrepro.simulation.schedule import cohort, table
 from pflrepro.simulation.settings import Settings
 from pflrepro.simulation.source import DataSource, Supplies
 from pflrepro.simulation.start import refuse_augmented_vectors, refuse_partial_norm_batches, setup_of, task_of
+from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree, concatenate
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -92,7 +93,8 @@ class Simulation:
         self._choose(self._asked)
 
     def _choose(self, wish: Wish) -> None:
-        choice = choose_backend(self, wish)
+        with single_threaded(self.device):
+            choice = choose_backend(self, wish)
         self.backend, self.chunk, self.facts = choice.backend, choice.chunk, choice.facts
 
     def program(self, method: Method | None = None, backend=None) -> Program:
@@ -117,6 +119,10 @@ class Simulation:
 
         Once everything is finished it does nothing.
         """
+        with single_threaded(self.device):
+            self._step()
+
+    def _step(self) -> None:
         if not self.replicas[0].history["round"]:
             self._prologue()
             self._evaluate(seconds=0.0, participated=[np.zeros(self.task.clients, bool) for _ in self.replicas])
@@ -136,7 +142,8 @@ class Simulation:
 
     def clock(self, t: int) -> Clock:
         """Round `t` as host functions see it."""
-        return Clock(t, self.settings.rounds, self.settings.local_epochs, self.settings.batch_size)
+        work = (self.settings.local_epochs, self.settings.batch_size, self.settings.local_steps)
+        return Clock(t, self.settings.rounds, *work)
 
     def cohort(self, replica: Replica, t: int) -> np.ndarray:
         """The clients of round `t` of one seed."""

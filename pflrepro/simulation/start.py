@@ -25,6 +25,7 @@ def task_of(federation: Federation, network: SplitModel, settings: Settings) -> 
         base=FunctionalModule(network.base),
         head=FunctionalModule(network.head),
         local_epochs=settings.local_epochs,
+        local_steps=settings.local_steps,
         batch_size=settings.batch_size,
         momentum=settings.momentum,
         rounds=settings.rounds,

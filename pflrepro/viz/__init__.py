@@ -13,6 +13,7 @@ _NAMES = {
     "bubbles": ".partition",
     "pictures": ".outputs",
     "write": ".outputs",
+    "critical_difference": ".ranks",
     "caption": ".captions",
 }
 __all__ = list(_NAMES)

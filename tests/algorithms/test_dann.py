@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.dann import DANN
-from pflrepro.algorithms.phases import Phase
+from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
@@ -130,3 +130,9 @@ def test_its_shape_and_wrong_options(federation, simulate) -> None:
         DANN(labels="slots")
     with pytest.raises(UserError, match="DANN's hidden must be"):
         DANN(hidden=0)
+
+
+def test_a_fixed_number_of_steps_counts_both_kinds(simulate) -> None:
+    """50 steps are 25 of the model and 25 of the discriminator; an odd number is rounded up to pairs."""
+    assert DANN().phases(Clock(0, 2, batch_size=5, local_steps=5))[0].steps == 3
+    simulate(DANN(), rounds=1, local_steps=5)

@@ -200,3 +200,14 @@ def test_it_learns(digits, simulate) -> None:
 def test_impossible_values_are_refused(options: dict) -> None:
     with pytest.raises(UserError, match="pFedFDA"):
         build_method(NAME, options)
+
+
+@pytest.mark.parametrize("options", [{}, {"features": "after"}])
+def test_steps_in_place_of_epochs_and_batches_that_fit(simulate, options: dict) -> None:
+    """More steps than epochs would have, and a client with fewer samples than a batch: all features find room."""
+    runs = [
+        simulate(PFedFDA(**options), rounds=2, backend=backend, drop_last=True, local_steps=9, fit_batch=True)
+        for backend in ("loop", "batched")
+    ]
+    for mine, theirs in zip(*(run.replicas[0].server.leaves() for run in runs), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-9)

@@ -41,13 +41,6 @@ def test_without_test_samples_there_is_no_accuracy():
     assert np.isnan(accuracy.mean_over_clients(nothing)).all()
 
 
-def test_fairness_is_taken_at_the_best_round():
-    fair = accuracy.fairness(HISTORY)
-    assert fair.place == 1
-    assert fair.std == pytest.approx(0.2, abs=1e-15)  # of 0.5 and 0.9, ddof 0
-    assert fair.variation == pytest.approx(0.25, abs=1e-15)  # 0.2 / 0.8
-
-
 def test_spread_over_trials():
     spread = accuracy.spread([0.8, 0.9, 1.0])
     assert (spread.mean, spread.n) == (pytest.approx(0.9), 3)

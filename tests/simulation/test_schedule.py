@@ -205,3 +205,15 @@ def test_local_steps_draw_full_batches_with_replacement() -> None:
 def test_impossible_protocols_are_refused(changes: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Settings(3, **changes)
+
+
+def test_a_batch_fits_a_client_with_fewer_samples() -> None:
+    settings = replace(SETTINGS, batch_size=8, drop_last=True, fit_batch=True)
+    sizes = [[len(batch) for batch in batches(FEDERATION, Phase(), settings, 0, 1, client, "s")] for client in range(5)]
+    held = [len(rows) for rows in FEDERATION.rows["train"]]
+    assert sizes == [[min(8, n)] * (n // min(8, n)) for n in held] and min(held) < 8
+
+
+def test_a_method_s_cap_on_steps_holds_for_drawn_batches_too() -> None:
+    settings = replace(SETTINGS, local_steps=7)
+    assert len(batches(FEDERATION, Phase(steps=4), settings, 0, 1, 0, "s")) == 4

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.fedavg import FedAvg
@@ -139,3 +140,20 @@ def test_the_work_is_done_where_the_caller_says(start, federation) -> None:
     assert moved is not federation and moved.x.data_ptr() == federation.x.data_ptr()
     simulation = Simulation(FedAvg(), federation, "mlp", Settings(1), [0], device="cpu", backend="loop")
     assert simulation.device.type == "cpu" and simulation.federation.device.type == "cpu"
+
+
+def test_a_round_works_with_one_thread_and_leaves_the_number_of_threads_as_it_was(start) -> None:
+    seen = []
+
+    class Watches(FedAvg):
+        def step(self, local, batch, ctx):
+            seen.append(torch.get_num_threads())
+            return super().step(local, batch, ctx)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        start(Watches(), backend="batched").step()
+        assert set(seen) == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -56,6 +56,7 @@ class Preset:
     local_steps: int = 0
     momentum: float = 0.0
     weight_decay: float = 0.0
+    fit_batch: bool = False
 
 
 # lr 0.005, batch 10, 2,000 rounds, last batch dropped: [GPFL] and its code; min_size 40 = batch/(1 - 0.75): [LIB-era].
@@ -66,7 +67,13 @@ def pfedfda(model: str, **changes: Any) -> Preset:
     """pFedFDA's protocol: 100 clients, Dir(0.5), coins of 0.3, all in the last of 200 rounds, 5 epochs, split 80/20 [FDA; code]."""
     common = {"lr": 0.01, "batch_size": 50, "momentum": 0.5, "weight_decay": 5e-4, "rounds": 200, "local_epochs": 5}
     cohort = {"clients": 100, "participation": 0.3, "sampling": "coins", "closing": True}
-    data = {"partition": "pfedfda-dirichlet:0.5", "test_share": 0.2, "min_size": 63, "drop_last": True}
+    data = {
+        "partition": "pfedfda-dirichlet:0.5",
+        "test_share": 0.2,
+        "min_size": 63,
+        "drop_last": True,
+        "fit_batch": True,
+    }
     return Preset(model=model, **(common | cohort | data | changes))
 
 

@@ -1,0 +1,203 @@
+"""What training costs: numbers sent, time, floating-point operations, memory; the cost tables of the papers.
+
+What a method sends and computes is counted by `pflrepro.simulation.cost.cost_of`; here are the papers' own counts and units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pflrepro.errors import UserError, check_range
+
+if TYPE_CHECKING:
+    from pflrepro.simulation.cost import Cost
+    from pflrepro.simulation.simulation import Simulation
+
+
+# ---- numbers sent ------------------------------------------------------------------------------------------------------------
+def linear_head_size(classes: int, features: int) -> int:
+    """C (D + 1): the parameters of a linear classifier with bias [FDA Table 8].
+
+    Example:
+        >>> linear_head_size(classes=62, features=128)
+        7998
+    """
+    return _whole("classes", classes) * (_whole("features", features) + 1)
+
+
+def gaussian_size(classes: int, features: int) -> int:
+    """C D + D (D + 1) / 2: class means and the upper triangle of one covariance, what pFedFDA needs to send [FDA Table 8].
+
+    (Our engine sends the whole matrix, C D + D^2 numbers: `cost_of`.)
+
+    Example:
+        >>> gaussian_size(classes=62, features=128)
+        16192
+    """
+    d = _whole("features", features)
+    return _whole("classes", classes) * d + d * (d + 1) // 2
+
+
+def gaussian_overhead(backbone: int, linear: int, gaussian: int) -> float:
+    """(gaussian - linear) / (backbone + linear), in percent: what pFedFDA sends more than FedAvg [FDA Table 8, 100 times].
+
+    Example:
+        >>> round(gaussian_overhead(115776, 7998, 16192), 3)
+        6.62
+    """
+    return 100.0 * (gaussian - linear) / (backbone + linear)
+
+
+def millions_sent(cost: Cost) -> float:
+    """The parameters that travel in the wider of the two directions, in millions [FedBR Table 7].
+
+    FedCM counts twice there, as it sends the global momentum along; pseudo-data that are sent once do not count.
+    """
+    return max(cost.down, cost.up) / 1e6
+
+
+# ---- time --------------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Timing:
+    """The time of a run, in seconds on the machine that ran it.
+
+    Attributes:
+        iteration: mean time of a round. evaluation: the part of it that tests take.
+        iterations: rounds to convergence, see `curves.iterations_to_convergence`. total: iterations * iteration.
+    """
+
+    iteration: float
+    evaluation: float
+    iterations: int
+    total: float
+
+
+def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -> Timing:
+    """Time a round, rounds to convergence and their product, from a run's history [DBE Table 6c, in minutes there; LIB].
+
+    evaluation: whether the tests of a round belong to its time [LIB: they do]. FedBR's Table 7 (time a round without communication)
+        is `iteration` with evaluation=False.
+    skip: evaluations behind the untrained one whose rounds are left out as warm-up [LIB: round 0], if others remain.
+    Several seeds of one launch share its time, so that compared methods should be run alike. `UserError` if nothing was trained.
+    """
+    from pflrepro.metrics.accuracy import pooled
+    from pflrepro.metrics.curves import iterations_to_convergence
+
+    rounds, train = np.asarray(history["round"]), np.asarray(history["seconds"], np.float64)
+    test = np.asarray(history["seconds_evaluation"], np.float64)
+    first = 1 + check_range("evaluations to skip", skip, 0, integer=True)
+    if len(rounds) < 2:
+        raise UserError("a run without a round of training has no time a round")
+    first = min(first, len(rounds) - 1)
+    count = float(rounds[-1] - rounds[first - 1])
+    tests = float(test[first:].sum()) / count if evaluation else 0.0
+    each = float(train[first:].sum()) / count + tests
+    iterations = iterations_to_convergence(pooled(history), rounds)
+    return Timing(each, tests, iterations, iterations * each)
+
+
+@dataclass(frozen=True, eq=False)
+class TimeShares:
+    """Where a local iteration of pFedFDA spends its time, in percent, one number a client [N] (its Algorithm 1, lines 7, 8, 9).
+
+    network: passes through the network. estimation: means and covariance. interpolation: the search for beta, mixing included.
+    """
+
+    network: np.ndarray
+    estimation: np.ndarray
+    interpolation: np.ndarray
+
+    def mean_and_std(self) -> dict[str, tuple[float, float]]:
+        """name -> (mean, population standard deviation) over clients, as Table 9 may print them [?: the brackets]."""
+        return {name: (float(values.mean()), float(values.std())) for name, values in vars(self).items()}
+
+
+def time_shares(simulation: Simulation, index: int = 0, clients: Sequence[int] | None = None) -> TimeShares:
+    """Time the next local training of pFedFDA's clients, on copies [FDA Table 9]; `UserError` for another method.
+
+    The estimation is timed by doing it a second time. Warm up with a round before; each client is measured once.
+    """
+    from pflrepro.metrics.effort import shares_of_time
+
+    return TimeShares(*shares_of_time(simulation, index, clients))
+
+
+# ---- operations and memory ---------------------------------------------------------------------------------------------------
+def count_flops(function: Callable[..., Any], *arguments: Any) -> int:
+    """Floating-point operations of `function(*arguments)`: matrix products, convolutions and attention, by torch.utils.flop_counter.
+
+    A multiplication and an addition are two. Other operations (ReLU, sums, updates) are not counted.
+
+    Example:
+        >>> import torch
+        >>> count_flops(torch.matmul, torch.ones(2, 3), torch.ones(3, 5))
+        60
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        function(*arguments)
+    return int(counter.get_total_flops())
+
+
+def training_flops(simulation: Simulation, index: int = 0, clients: Sequence[int] | None = None) -> np.ndarray:
+    """Floating-point operations of each client's local training in the next round, int64 [N] or of `clients`; run on copies.
+
+    Counted as `count_flops` does, for the unpadded batches of the loop backend; without tests and without the server's work.
+    """
+    from pflrepro.metrics.effort import each_training
+
+    return np.array(
+        [count_flops(train) for train in each_training(simulation, index, clients)],
+        np.int64,
+    )
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """result: what the function gave. peak: the process' largest resident memory while it ran, in bytes. before: the memory that the
+    process had before, with everything imported. `increase` is the difference.
+    """
+
+    result: Any
+    peak: int
+    before: int
+
+    @property
+    def increase(self) -> int:
+        return self.peak - self.before
+
+
+def peak_memory(function: Callable[..., Any], *arguments: Any) -> PeakMemory:
+    """Run `function(*arguments)` in a fresh process and tell its peak memory; on the host, Linux only (`UserError` elsewhere).
+
+    From the kernel's VmHWM: `ru_maxrss` of a child starts at its parent's. Arguments and result travel between the processes.
+    """
+    from loky import ProcessPoolExecutor
+
+    if not _STATUS.exists():
+        raise UserError("the peak memory of a process is read from /proc, which only Linux has")
+    with ProcessPoolExecutor(max_workers=1) as pool:
+        return pool.submit(_measured, function, arguments).result()
+
+
+_STATUS = Path("/proc/self/status")
+
+
+def _measured(function: Callable[..., Any], arguments: tuple[Any, ...]) -> PeakMemory:
+    before = _high_water()
+    return PeakMemory(function(*arguments), _high_water(), before)
+
+
+def _high_water() -> int:
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+    return 1024 * int(line.split()[1])
+
+
+def _whole(name: str, value: int) -> int:
+    return check_range(f"number of {name}", value, 1, integer=True)

@@ -1,0 +1,82 @@
+"""What the papers read from a curve besides one selected accuracy: rounds to a threshold, speed-up, iterations to convergence.
+
+The mean of the five best rounds is the selection rule `mean_best_5` (`pflrepro.metrics.selection`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pflrepro.errors import UserError
+
+NEVER = "-"  # as FedBR's tables print a threshold that was not reached
+
+
+def rounds_to(threshold: float, curve: Any, rounds: Any = None) -> int | None:
+    """The first evaluated round whose accuracy is at least `threshold`; None if there is none [FedBR, "rounds for X %"].
+
+    curve: [E] accuracies in the unit of the threshold (the paper's is the plain mean over the test environments of the aggregated
+    model: `accuracy.mean_over_clients`). rounds: the round of each evaluation; default 0, 1, 2, ... NaN never counts as reached.
+
+    Example:
+        >>> rounds_to(0.8, [0.1, 0.79, 0.8, 0.7], rounds=[0, 2, 4, 6]), rounds_to(0.9, [0.1, 0.8])
+        (4, None)
+    """
+    values, evaluated = _curve(curve, rounds)
+    if not math.isfinite(threshold):
+        raise UserError(f"a threshold must be a number, not {threshold!r}")
+    reached = np.flatnonzero(values >= threshold)
+    return int(evaluated[reached[0]]) if len(reached) else None
+
+
+def speed_up(rounds: Sequence[int | None], reference: int | None = None) -> list[float]:
+    """How many times fewer rounds each row needs: reference / rounds; NaN where the threshold, or the reference, was not reached.
+
+    reference: the rounds of the row that counts as 1.0; default: the first that reached it [FedBR: the row printed 1.0X, FedAvg
+    in Table 1, the VHL row with 2000 samples in Table 2]. 0 rounds (reached before training) give infinity.
+
+    Example:
+        >>> [round(factor, 2) for factor in speed_up([828, 628, None])]
+        [1.0, 1.32, nan]
+    """
+    if reference is None:
+        reference = next((each for each in rounds if each is not None), None)
+    if reference is None:
+        return [math.nan] * len(rounds)
+    return [math.nan if each is None else reference / each if each else math.inf for each in rounds]
+
+
+def rounds_text(rounds: int | None, factor: float = math.nan) -> str:
+    """As FedBR's tables print it: `628 (1.3X)`, without the factor where there is none, `-` where the threshold was not reached."""
+    if rounds is None:
+        return NEVER
+    return f"{rounds}" if math.isnan(factor) else f"{rounds} ({factor:.1f}X)"
+
+
+def iterations_to_convergence(curve: Any, rounds: Any = None) -> int:
+    """The round of the first evaluation with the best accuracy [DBE Table 8a, LIB: without the 100 rounds of patience].
+
+    DBE's total time is this times the time of an iteration (`pflrepro.metrics.cost.timing`).
+
+    Example:
+        >>> iterations_to_convergence([0.1, 0.6, 0.7, 0.7, 0.5], rounds=[0, 5, 10, 15, 20])
+        10
+    """
+    values, evaluated = _curve(curve, rounds)
+    if np.isnan(values).all():
+        raise UserError("a curve without any number has no best evaluation")
+    return int(evaluated[np.nanargmax(values)])
+
+
+def _curve(curve: Any, rounds: Any) -> tuple[np.ndarray, np.ndarray]:
+    values = np.asarray(curve, np.float64)
+    evaluated = np.arange(values.size) if rounds is None else np.asarray(rounds)
+    if values.ndim != 1 or not len(values) or evaluated.shape != values.shape:
+        raise UserError(
+            f"a curve needs at least one value, and one round a value, not the shapes {list(values.shape)}, {list(evaluated.shape)}"
+        )
+    return values, evaluated

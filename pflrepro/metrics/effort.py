@@ -1,0 +1,88 @@
+"""The local training of single clients, to be measured: run on copies, by the loop backend; the simulation stays as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from functools import partial
+
+import numpy as np
+import torch
+
+from pflrepro.algorithms import gaussian
+from pflrepro.algorithms.contract import one_hot
+from pflrepro.algorithms.pfedfda import PFedFDA
+from pflrepro.algorithms.task import Context
+from pflrepro.errors import UserError
+from pflrepro.simulation.loop import Loop, train_one
+from pflrepro.simulation.simulation import Simulation
+from pflrepro.trees import Tree
+
+
+def each_training(
+    simulation: Simulation, index: int = 0, clients: Sequence[int] | None = None, method: PFedFDA | None = None
+) -> Iterator[Callable[[], Tree]]:
+    """One function a client that does its local training of the next round, of seed number `index`; `clients` default: all.
+
+    method: instead of the simulation's, one with the same state.
+    """
+    chosen = np.arange(simulation.task.clients) if clients is None else np.asarray(clients, np.int64)
+    if chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= simulation.task.clients:
+        raise UserError(f"clients are numbers in 0..{simulation.task.clients - 1}, one at least, not {clients}")
+    program = simulation.program(method, backend=Loop())
+    clock, replica = simulation.clock(simulation.round), simulation.replicas[index]
+    cohorts = [chosen if other is replica else chosen[:0] for other in simulation.replicas]
+    launch = simulation.launch(program, clock, cohorts, program.method.phases(clock), "")
+    for i in range(len(launch)):
+        yield partial(_train, program, launch, i)
+
+
+def _train(program, launch, i: int) -> Tree:
+    with torch.no_grad():
+        return train_one(program, launch, i)
+
+
+def shares_of_time(
+    simulation: Simulation, index: int, clients: Sequence[int] | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Percent of a local training of pFedFDA in the network, in the estimates and in the search for beta, each [N]."""
+    host = type(simulation.method)
+    if not issubclass(host, PFedFDA):
+        raise UserError(f"the time of estimates and interpolation is pFedFDA's; this is {host.__name__}")
+    synchronise = partial(_synchronise, simulation.device)
+    spent = {"estimate": 0.0, "personalise": 0.0}
+
+    class Timed(host):
+        """The same method with a watch around what follows the passes through the network."""
+
+        def personalise(self, rows: Tree, ctx: Context, least: int = 1) -> Tree:
+            started = synchronise()
+            result = super().personalise(rows, ctx, least)
+            between = synchronise()
+            z, received = rows.z.double(), ctx.common.only(["mu", "sigma"]).to(torch.float64)
+            members = one_hot(rows.y, ctx.task.classes, z.dtype) * rows.mask.double()[:, None]
+            gaussian.estimate(z, members, received, self.cov_reg, least)
+            ended = synchronise()
+            spent["personalise"] += between - started
+            spent["estimate"] += ended - between
+            return result
+
+    watched = Timed(**{field.name: getattr(simulation.method, field.name) for field in fields(simulation.method)})
+    rows = []
+    for train in each_training(simulation, index, clients, watched):
+        spent.update(dict.fromkeys(spent, 0.0))
+        started = synchronise()
+        train()
+        whole = synchronise() - started - spent["estimate"]  # without the second estimation
+        estimate = min(spent["estimate"], spent["personalise"])
+        rows.append([whole - spent["personalise"], estimate, spent["personalise"] - estimate])
+    shares = np.array(rows)
+    shares = 100.0 * shares / shares.sum(1, keepdims=True)
+    return shares[:, 0], shares[:, 1], shares[:, 2]
+
+
+def _synchronise(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

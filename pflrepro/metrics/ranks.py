@@ -1,0 +1,173 @@
+"""Average ranks of methods over data sets: Friedman's test and the critical difference of Nemenyi's (Demšar, JMLR 2006)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pflrepro.errors import UserError, unknown
+
+MISSING = ("refuse", "drop-columns", "drop-rows")
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Ranks of k methods on D data sets (or other blocks: columns of a table, seeds), 1 the best.
+
+    Attributes:
+        methods, datasets: the names that were used. ranks: [D, k], equal scores share their mean rank. mean: [k] over data sets.
+        statistic, p: Friedman's chi-squared with k - 1 degrees of freedom, corrected for ties.
+        f_statistic, f_p: Iman and Davenport's F = (D - 1) chi2 / (D (k - 1) - chi2), less conservative.
+        critical_difference: two mean ranks that differ by more differ significantly at `alpha` (Nemenyi).
+        dropped_methods, dropped_datasets: left out for missing cells.
+    """
+
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+    ranks: np.ndarray
+    mean: np.ndarray
+    statistic: float
+    p: float
+    f_statistic: float
+    f_p: float
+    critical_difference: float
+    alpha: float
+    dropped_methods: tuple[str, ...] = ()
+    dropped_datasets: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The largest sets of methods whose mean ranks all lie within the critical difference, best first; single ones left out."""
+        order = np.argsort(self.mean, kind="stable")
+        sorted_means = self.mean[order]
+        found: list[tuple[int, int]] = []
+        for start in range(len(order)):
+            end = int(np.searchsorted(sorted_means, sorted_means[start] + self.critical_difference + 1e-12, "right"))
+            if end - start > 1 and (not found or end > found[-1][1]):
+                found.append((start, end))
+        return tuple(tuple(self.methods[i] for i in order[start:end]) for start, end in found)
+
+
+def average_ranks(
+    scores: Any,
+    methods: Sequence[str],
+    datasets: Sequence[str] | None = None,
+    *,
+    higher_is_better: bool = True,
+    alpha: float = 0.05,
+    missing: str = "refuse",
+) -> Ranks:
+    """Rank methods on each data set and test whether their mean ranks differ.
+
+    scores: [D, k], one row a data set. NaN is a cell that was not run, for which there is no rank: `refuse` (default) names it,
+    `drop-rows` leaves out the data sets and `drop-columns` the methods that lack one.
+    Friedman: chi2 = (k - 1) sum_j (R_j - D (k + 1) / 2)^2 / sum_ij (r_ij - (k + 1) / 2)^2, R_j the rank sums.
+    Raises `UserError` where fewer than two methods or two data sets are left.
+    """
+    from scipy.stats import rankdata
+
+    table, methods, datasets = _table(scores, methods, datasets, alpha)
+    table, kept_methods, kept_datasets = _complete(table, methods, datasets, missing)
+    if min(table.shape) < 2:
+        raise UserError(
+            "ranks need two methods and two data sets at least; complete are "
+            f"{len(kept_methods)} methods and {len(kept_datasets)} data sets"
+        )
+    ranks = rankdata(-table if higher_is_better else table, axis=1)
+    statistic, p, f_statistic, f_p = friedman(ranks)
+    return Ranks(
+        methods=kept_methods,
+        datasets=kept_datasets,
+        ranks=ranks,
+        mean=ranks.mean(0),
+        statistic=statistic,
+        p=p,
+        f_statistic=f_statistic,
+        f_p=f_p,
+        critical_difference=critical_difference(len(kept_methods), len(kept_datasets), alpha),
+        alpha=alpha,
+        dropped_methods=tuple(name for name in methods if name not in kept_methods),
+        dropped_datasets=tuple(name for name in datasets if name not in kept_datasets),
+    )
+
+
+def friedman(ranks: np.ndarray) -> tuple[float, float, float, float]:
+    """(chi2, its p, Iman and Davenport's F, its p) of ranks [D, k]; (0, 1, 0, 1) where all methods tie everywhere.
+
+    The same number as scipy.stats.friedmanchisquare, which wants three methods at least and raw scores.
+    """
+    from scipy import stats
+
+    blocks, k = ranks.shape
+    spread = float(((ranks - (k + 1) / 2) ** 2).sum())
+    if spread == 0:
+        return 0.0, 1.0, 0.0, 1.0
+    statistic = (k - 1) * float(((ranks.sum(0) - blocks * (k + 1) / 2) ** 2).sum()) / spread
+    p = float(stats.chi2.sf(statistic, k - 1))
+    rest = blocks * (k - 1) - statistic
+    if rest <= 1e-9:  # the same order everywhere
+        return statistic, p, math.inf, 0.0
+    f_statistic = (blocks - 1) * statistic / rest
+    return statistic, p, f_statistic, float(stats.f.sf(f_statistic, k - 1, (k - 1) * (blocks - 1)))
+
+
+def critical_difference(methods: int, datasets: int, alpha: float = 0.05) -> float:
+    """CD = q_alpha sqrt(k (k + 1) / (6 D)), q_alpha the studentised range's (1 - alpha) quantile over sqrt(2) [Demšar 2006, Eq. 8].
+
+    Example:
+        >>> round(critical_difference(4, 14), 3)
+        1.254
+    """
+    from scipy.stats import studentized_range
+
+    quantile = float(studentized_range.ppf(1 - alpha, methods, np.inf)) / math.sqrt(2)
+    return quantile * math.sqrt(methods * (methods + 1) / (6 * datasets))
+
+
+def table_of(cells: Mapping[tuple[str, str], float]) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    """(scores [D, k], methods, data sets) of numbers by (method, data set), in the order of first mention; NaN where one lacks."""
+    methods = tuple(dict.fromkeys(method for method, _ in cells))
+    datasets = tuple(dict.fromkeys(dataset for _, dataset in cells))
+    rows = [[cells.get((method, dataset), math.nan) for method in methods] for dataset in datasets]
+    return np.array(rows, np.float64).reshape(len(datasets), len(methods)), methods, datasets
+
+
+def _table(
+    scores: Any, methods: Sequence[str], datasets: Sequence[str] | None, alpha: float
+) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    table, methods = np.asarray(scores, np.float64), tuple(methods)
+    datasets = tuple(str(i) for i in range(len(table))) if datasets is None else tuple(datasets)
+    if table.shape != (len(datasets), len(methods)):
+        raise UserError(
+            f"scores must be [data sets, methods] = [{len(datasets)}, {len(methods)}], not {list(table.shape)}"
+        )
+    if len(set(methods)) != len(methods) or len(set(datasets)) != len(datasets):
+        raise UserError("methods and data sets need different names")
+    if not 0 < alpha < 1:
+        raise UserError(f"the level alpha lies between 0 and 1, not {alpha!r}")
+    return table, methods, datasets
+
+
+def _complete(
+    table: np.ndarray, methods: tuple[str, ...], datasets: tuple[str, ...], missing: str
+) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    if missing not in MISSING:
+        raise unknown("treatment of missing cells", missing, MISSING)
+    absent = np.isnan(table)
+    if not absent.any():
+        return table, methods, datasets
+    if missing == "refuse":
+        d, m = np.argwhere(absent)[0]
+        raise UserError(
+            f"{methods[m]} has no number on {datasets[d]} (of {int(absent.sum())} missing): "
+            "leave out data sets (drop-rows) or methods (drop-columns)"
+        )
+    if missing == "drop-rows":
+        keep = ~absent.any(1)
+        return table[keep], methods, tuple(name for name, kept in zip(datasets, keep, strict=True) if kept)
+    keep = ~absent.any(0)
+    return table[:, keep], tuple(name for name, kept in zip(methods, keep, strict=True) if kept), datasets

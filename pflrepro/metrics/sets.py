@@ -1,0 +1,41 @@
+"""What measurements of features are given: (features, labels) pairs, checked once."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from pflrepro.errors import UserError
+
+LabelledSet: TypeAlias = tuple[Tensor, Tensor]
+
+
+def check_features(features: Tensor, name: str = "features") -> Tensor:
+    """Features as [n, K], flattened; `UserError` if they are not floating-point numbers, or if one is NaN or infinite."""
+    features = torch.as_tensor(features)
+    if features.ndim < 2 or not features.is_floating_point():
+        raise UserError(
+            f"{name} must be floating-point numbers [samples, ...], not {features.dtype} of shape {list(features.shape)}"
+        )
+    flat = features.detach().flatten(1)
+    bad = int((~torch.isfinite(flat)).any(1).sum())
+    if bad:
+        raise UserError(
+            f"{name}: {bad} of {len(flat)} samples have a NaN or infinite number; nothing can be measured on them"
+        )
+    return flat
+
+
+def check_set(pair: LabelledSet, classes: int, name: str = "set") -> LabelledSet:
+    """(features [n, K], labels [n] int64 on the same device), checked; labels must lie in 0..classes-1."""
+    x, y = check_features(pair[0], f"{name}'s features"), torch.as_tensor(pair[1])
+    if y.shape != x.shape[:1]:
+        raise UserError(f"{name} has features of {len(x)} samples and labels of shape {list(y.shape)}")
+    y = y.to(x.device, torch.int64)
+    if len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
+        raise UserError(
+            f"{name} has labels {int(y.min())}..{int(y.max())}; with {classes} classes they are 0..{classes - 1}"
+        )
+    return x, y

@@ -1,0 +1,96 @@
+"""Paired tests against enumeration and SciPy; Holm's correction by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pflrepro.errors import UserError
+from pflrepro.metrics.comparison import holm, paired
+
+
+def signed_rank_p(differences) -> float:
+    """Two-sided p of the signed ranks over all 2^n signs."""
+    kept = np.array([d for d in differences if d != 0])
+    ranks = stats.rankdata(abs(kept))
+    seen = ranks[kept > 0].sum()
+    all_sums = np.array([np.dot(signs, ranks) for signs in itertools.product((0, 1), repeat=len(kept))])
+    return min(1.0, 2 * min((all_sums <= seen + 1e-9).mean(), (all_sums >= seen - 1e-9).mean()))
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=8))
+def test_wilcoxon_is_the_enumeration_also_with_ties_and_zeros(differences) -> None:
+    found = paired(np.array(differences, float), np.zeros(len(differences)))
+    assert found.p == pytest.approx(signed_rank_p(differences) if any(differences) else 1.0)
+    assert found.p >= found.least_p - 1e-12
+    assert (found.pairs, found.ties) == (len(differences), differences.count(0))
+
+
+def test_student_s_paired_test_is_scipy_s() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(0.7, 0.05, 9), rng.normal(0.68, 0.05, 9)
+    found, wanted = paired(a, b, "t"), stats.ttest_rel(a, b)
+    assert (found.statistic, found.p) == pytest.approx((wanted.statistic, wanted.pvalue))
+    assert found.difference == pytest.approx((a - b).mean())
+
+
+def test_few_pairs_cannot_be_significant() -> None:
+    found = paired([0.9, 0.8, 0.7], [0.1, 0.2, 0.3])
+    assert found.p == found.least_p == 0.25
+
+
+def test_cells_that_were_not_run_are_left_out() -> None:
+    a, b = [0.9, math.nan, 0.8, 0.7, 0.9], [0.8, 0.5, math.nan, 0.5, 0.6]
+    found = paired(a, b, "t")
+    assert (found.pairs, found.dropped) == (3, 2)
+    assert found.p == paired([0.9, 0.7, 0.9], [0.8, 0.5, 0.6], "t").p
+
+
+@pytest.mark.parametrize("test", ["wilcoxon", "t"])
+def test_degenerate_differences(test: str) -> None:
+    assert paired([0.5, 0.6], [0.5, 0.6], test).p == 1.0
+    assert paired([0.5], [0.5], test).p == 1.0
+    one = paired([0.5], [0.4], test)
+    assert one.p == 1.0 if test == "wilcoxon" else math.isnan(one.p)
+
+
+def test_a_constant_difference() -> None:
+    found = paired([1.0, 2.0, 3.0], [2.0, 3.0, 4.0], "t")
+    assert (found.statistic, found.p) == (-math.inf, 0.0)
+
+
+def test_holm_by_hand_and_what_is_missing() -> None:
+    assert holm([0.01, 0.02, 0.03, 0.5]).tolist() == pytest.approx([0.04, 0.06, 0.06, 0.5])
+    adjusted = holm([0.01, math.nan, 0.9])
+    assert adjusted[[0, 2]].tolist() == [0.02, 0.9] and math.isnan(adjusted[1])
+    assert holm([]).shape == (0,)
+    assert holm([[0.01, 0.04], [0.03, 0.5]]).shape == (2, 2)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_only_raises_and_keeps_the_order(values) -> None:
+    adjusted = holm(values)
+    assert (adjusted >= np.array(values) - 1e-15).all() and (adjusted <= 1).all()
+    assert (np.diff(adjusted[np.argsort(values, kind="stable")]) >= 0).all()
+    assert adjusted.min() == pytest.approx(min(1.0, len(values) * min(values)))  # Bonferroni's for the smallest
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: paired([0.1], [0.1, 0.2]), "one length"),
+        (lambda: paired([math.nan], [0.1]), "no cell was run with both"),
+        (lambda: paired([], []), "no cell was run with both"),
+        (lambda: paired([0.1], [0.2], "sign"), "unknown paired test 'sign'"),
+        (lambda: holm([1.5]), "between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(call, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        call()

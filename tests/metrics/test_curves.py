@@ -1,0 +1,85 @@
+"""Rounds to a threshold, speed-up factors and convergence, by hand and against the printed tables."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from pflrepro.errors import UserError
+from pflrepro.metrics.curves import NEVER, iterations_to_convergence, rounds_text, rounds_to, speed_up
+from pflrepro.metrics.selection import select
+from pflrepro.papers.numbers import published
+
+CURVE = [0.1, 0.5, 0.79, 0.8, 0.7, 0.9, 0.9]
+ROUNDS = [0, 2, 4, 6, 8, 10, 12]
+
+
+def test_the_first_evaluated_round_that_reaches_it() -> None:
+    assert rounds_to(0.8, CURVE, ROUNDS) == 6
+    assert rounds_to(0.8, CURVE) == 3
+    assert rounds_to(0.0, CURVE, ROUNDS) == 0
+    assert rounds_to(0.91, CURVE, ROUNDS) is None
+    assert rounds_to(0.8, [math.nan, 0.9]) == 1
+    assert rounds_to(0.8, [math.nan, math.nan]) is None
+
+
+def test_convergence_is_the_first_best_evaluation() -> None:
+    assert iterations_to_convergence(CURVE, ROUNDS) == 10
+    assert iterations_to_convergence([math.nan, 0.2, 0.1]) == 1
+    assert iterations_to_convergence(CURVE) == select("best_round", CURVE).places[0]
+    with pytest.raises(UserError, match="without any number"):
+        iterations_to_convergence([math.nan])
+
+
+def test_speed_up_against_the_first_row_that_reached_it() -> None:
+    assert speed_up([None, 800, 400, 1600])[1:] == [1.0, 2.0, 0.5]
+    assert math.isnan(speed_up([None, 800])[0])
+    assert speed_up([800, 400], reference=1200) == [1.5, 3.0]
+    assert all(math.isnan(factor) for factor in speed_up([None, None]))
+    assert speed_up([10, 0]) == [1.0, math.inf]
+
+
+def test_as_the_tables_print_it() -> None:
+    assert rounds_text(628, 828 / 628) == "628 (1.3X)"
+    assert rounds_text(None) == NEVER == "-"
+    assert rounds_text(5) == "5"
+
+
+def test_fedbr_table_1_s_factors_recomputed() -> None:
+    """All printed factors but three are the ratio to FedAvg's rounds, rounded to one digit."""
+    table = published("fedbr_table1")
+    differing = set()
+    for _, column in table[table["metric"].str.startswith("rounds_to_")].groupby("dataset"):
+        rounds = [None if math.isnan(value) else int(value) for value in column["value"]]
+        for method, note, factor in zip(column["method"], column["note"], speed_up(rounds), strict=True):
+            printed = re.search(r"speed-up printed ([\d.]+)X", note)
+            assert (printed is None) == math.isnan(factor)
+            if printed and abs(float(printed[1]) - factor) > 0.0501:
+                differing.add((column["dataset"].iloc[0], method, printed[1], round(factor, 2)))
+    assert differing == {
+        ("CIFAR100", "FedAvg + Mixup", "1.6", 1.54),
+        ("CIFAR100", "FedBR (Ours)", "1.5", 1.56),
+        ("RotatedMNIST", "Moon", "0.9", 0.96),
+    }
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rounds_to(0.5, []),
+        lambda: rounds_to(0.5, [[0.1]]),
+        lambda: rounds_to(0.5, [0.1, 0.2], rounds=[0]),
+        lambda: iterations_to_convergence(np.zeros(0)),
+    ],
+)
+def test_curves_that_are_none_are_refused(call) -> None:
+    with pytest.raises(UserError, match="a curve needs at least one value"):
+        call()
+
+
+def test_a_threshold_is_a_number() -> None:
+    with pytest.raises(UserError, match="threshold must be a number"):
+        rounds_to(math.nan, [0.1])

@@ -1,4 +1,4 @@
-"""What the memory order of weights costs on a CPU, one thread, batch 10: the reason for `_fast_layout` of the loop backend.
+"""What the memory order of weights costs on a CPU, one thread, batch 10: the reason for `fast_layout` of the loop backend.
 
 * 2x2 max-pooling behind the papers' first convolution, weights in the usual order or channels-last (the output follows them);
 * the gradient of the hidden layer's weight (512 x 1024), stored row by row or column by column;
@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule, parameters_of
-from pflrepro.simulation.loop import _fast_layout, differentiate
+from pflrepro.simulation.loop import differentiate, fast_layout
 from pflrepro.trees import Tree
 
 
@@ -30,7 +30,7 @@ def cases() -> dict[str, Callable[[], object]]:
     network = build_model("cnn4", (28, 28), 10, 0)
     base, head = FunctionalModule(network.base), FunctionalModule(network.head)
     plain = Tree(base=parameters_of(network.base), head=parameters_of(network.head))
-    fast = _fast_layout(plain)
+    fast = fast_layout(plain)
     x, y = torch.randn(10, 1, 28, 28), torch.randint(0, 10, (10,))
     conv = {
         name: F.conv2d(x, tree.base["0.weight"], tree.base["0.bias"])

@@ -26,22 +26,22 @@ class SplitModel:
 
 
 class FunctionalModule:
-    """`module(x)` as a function of (parameters, buffers, x), in training or in evaluation mode."""
+    """`module(x)` as a function of (parameters, buffers, x), in training or in evaluation mode; `skeleton` is it without data."""
 
     def __init__(self, module: nn.Module) -> None:
         self.has_buffers = any(True for _ in buffers_of(module).leaves())
         self.size = sum(parameter.numel() for parameter in module.parameters())
-        self._skeleton = copy.deepcopy(module).to("meta").requires_grad_(False)
+        self.skeleton = copy.deepcopy(module).to("meta").requires_grad_(False)
         self._local = threading.local()
 
     def __call__(self, parameters: Tree, buffers: Tree, x: Tensor, training: bool) -> tuple[Tensor, Tree]:
         """The output and the buffers after the call; in evaluation mode these are the buffers that came in."""
         if not hasattr(self._local, "modes"):
-            self._local.modes = {mode: _Slots(copy.deepcopy(self._skeleton).train(mode)) for mode in (True, False)}
+            self._local.modes = {mode: _Slots(copy.deepcopy(self.skeleton).train(mode)) for mode in (True, False)}
         return self._local.modes[training](parameters, buffers, x, training)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"has_buffers": self.has_buffers, "size": self.size, "_skeleton": self._skeleton}
+        return {"has_buffers": self.has_buffers, "size": self.size, "skeleton": self.skeleton}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _local=threading.local())

@@ -16,7 +16,9 @@ from pflrepro.papers.fmnist import PAPER
 _ON_DIGITS = {
     "fedavg+dbe": (("kappa", 5.0),),  # as in the demo: the papers' 50 is for their CNN
     "fedgen": (("server_steps", 100),),  # of 1,000, which would take ten times as long
-    "q-ffl": (("q", 0.1),),  # GRP-FED's 10 makes steps so small that 50 rounds stay near the start (docs/learning_check.md)
+    "q-ffl": (
+        ("q", 0.1),
+    ),  # GRP-FED's 10 makes steps so small that 50 rounds stay near the start (docs/learning_check.md)
 }
 _PERSONALISED = (
     *(

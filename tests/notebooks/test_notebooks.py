@@ -11,7 +11,9 @@ from pflrepro.papers import notebooks
 
 ROOT = Path(__file__).parents[2] / "notebooks"
 FILES = sorted(
-    path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
+    path.relative_to(ROOT).as_posix()
+    for path in ROOT.rglob("*.ipynb")
+    if not {".ipynb_checkpoints", "tutorials"} & set(path.parts)  # tutorials show no artefact, see test_tutorials.py
 )
 
 

@@ -1,0 +1,366 @@
+"""Minimum description length of features: the online codelength of a probe, many probes trained together [DBE section 4.2].
+
+All probes of a curve (subset sizes x seeds x clients) are one stacked network: `torch.func.vmap` maps the probe over them and one
+Adam, which works number by number, steps them all. They are cut into launches of similar batch widths that fit `memory`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import vmap
+
+from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.metrics.sets import LabelledSet, check_set
+from pflrepro.models.initialise import seeded
+from pflrepro.models.split import parameters_of
+from pflrepro.randomness import generator
+from pflrepro.trees import Tree, stack
+
+NATS_A_BIT = math.log(2.0)
+CPU_MEMORY = (
+    2**23
+)  # bytes a launch on a CPU: wide probes one by one, narrow ones by the dozen (larger ones were slower, measured)
+NARROWEST = 0.6  # of the widest batch of a launch: narrower ones would mostly be padding
+BLOCK = 64  # steps whose batches are drawn at once
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The probe and how it is trained; the defaults are those of the library that DBE used (reprieve) [DBE section 4.2].
+
+    Attributes:
+        hidden: widths of the hidden layers, ReLU between; the last layer gives C logits. Weights start as PyTorch's [?].
+        lr, steps, batch: Adam (0.9, 0.999, 1e-8); n samples if there are fewer than `batch`. No early stopping.
+        sizes, smallest: points of the curve, from `smallest` to the pool's size M, evenly spaced in the logarithm, rounded up.
+        seeds: probes a point. validation: share of the set kept to measure the loss on, its last samples, rounded up.
+        draws: `without` (the library's sequential mode): a random subset of n, then reshuffled passes, the incomplete batch of a pass
+            kept [inferred]. `with` (its vectorised mode, the library's default): n draws with replacement, in one fixed order
+            again and again, always `batch` of them.
+    """
+
+    hidden: tuple[int, ...] = (512, 512)
+    lr: float = 1e-4
+    steps: int = 4000
+    batch: int = 256
+    sizes: int = 10
+    smallest: int = 10
+    seeds: int = 5
+    validation: float = 0.1
+    draws: str = "without"
+
+    def __post_init__(self) -> None:
+        for name, low in (("steps", 0), ("batch", 1), ("sizes", 1), ("smallest", 1), ("seeds", 1)):
+            check_range(f"probe's {name}", getattr(self, name), low, integer=True)
+        for width in self.hidden:
+            check_range("probe's hidden width", width, 1, integer=True)
+        check_range("probe's learning rate", self.lr, 0, open_low=True)
+        if not 0 < check_range("probe's validation share", self.validation, 0, 1, open_low=True) < 1:
+            raise UserError(f"probe's validation share must be > 0 and < 1, not {self.validation!r}")
+        if self.draws not in ("without", "with"):
+            raise unknown("way to draw the probe's samples", self.draws, ("without", "with"))
+
+    @property
+    def least(self) -> int:
+        """The fewest samples that a curve can be measured on: `smallest` in the pool, and at least one to validate."""
+        n = self.smallest + 1
+        while n - self.validating(n) < self.smallest:
+            n += 1
+        return n
+
+    def validating(self, samples: int) -> int:
+        """How many of a set's samples are its validation part: ceil(validation * samples)."""
+        return math.ceil(self.validation * samples - 1e-9)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A learning curve of probes.
+
+    sizes: int64 [n], ascending, the last is M. losses: float64 [seeds, n], mean negative log-likelihood of the validation part in
+    nats. samples: of the whole set.
+    """
+
+    sizes: np.ndarray
+    losses: np.ndarray
+    samples: int
+
+    def codelength(self, unit: str = "nats") -> float:
+        """The description length: `online_codelength` of the losses' mean over seeds; `unit` nats or bits (nats / log 2).
+
+        The papers' tables print "bits" without a visible conversion: their values are taken for nats [DBE section 4.2].
+        """
+        if unit not in ("nats", "bits"):
+            raise unknown("unit of a codelength", unit, ("nats", "bits"))
+        nats = online_codelength(self.sizes, self.losses.mean(0))
+        return nats / NATS_A_BIT if unit == "bits" else nats
+
+
+def online_codelength(sizes: Sequence[int] | np.ndarray, losses: Sequence[float] | np.ndarray) -> float:
+    """MDL = sum_i (n_i - n_{i-1}) L(n_i), n_0 = 0: the right end-point rule, in the unit of the losses [DBE section 4.2].
+
+    Example:
+        >>> online_codelength([10, 20, 40], [2.0, 1.0, 0.5])
+        40.0
+    """
+    sizes = np.asarray(sizes, dtype=np.float64)
+    return float((np.diff(sizes, prepend=0.0) * np.asarray(losses, dtype=np.float64)).sum())
+
+
+def curve_sizes(pool: int, probe: Probe = Probe()) -> np.ndarray:
+    """The curve's subset sizes: int64, from `smallest` to `pool`, log-spaced, rounded up; each once (doubles add no length).
+
+    Example:
+        >>> curve_sizes(787).tolist()
+        [10, 17, 27, 43, 70, 114, 184, 299, 485, 787]
+    """
+    spaced = np.geomspace(probe.smallest, pool, probe.sizes) if probe.sizes > 1 else np.array([float(pool)])
+    return np.unique(np.ceil(spaced - 1e-9).astype(np.int64))
+
+
+def summarise(curves: Sequence[Curve | None], how: str = "mean", unit: str = "nats") -> float:
+    """One number of the clients' curves, NaN if there is none; a client without a curve is left out.
+
+    how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [DBE section 4.2, not settled].
+    """
+    if how not in ("mean", "sum", "weighted"):
+        raise unknown("summary of codelengths", how, ("mean", "sum", "weighted"))
+    there = [curve for curve in curves if curve is not None]
+    if not there:
+        return float("nan")
+    lengths = np.array([curve.codelength(unit) for curve in there])
+    if how == "sum":
+        return float(lengths.sum())
+    weights = np.array([curve.samples for curve in there]) if how == "weighted" else None
+    return float(np.average(lengths, weights=weights))
+
+
+# ---- what is trained -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Pool:
+    """One set in the flat table of all: its rows of the training pool and of the validation part, and its subset sizes."""
+
+    place: int
+    pool: np.ndarray
+    validation: np.ndarray
+    sizes: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One probe: seed number `seed`, on `rows` of the flat table (in the order of the draws), `width` samples a step."""
+
+    pool: _Pool
+    size: int
+    seed: int
+    rows: np.ndarray
+    width: int
+
+
+def curves(
+    sets: Sequence[LabelledSet],
+    classes: int,
+    probe: Probe = Probe(),
+    *,
+    seed: int = 0,
+    memory: int | None = None,
+    workers: int | None = None,
+) -> list[Curve | None]:
+    """The learning curve of each (features [n, ...], labels [n]) of `sets`, on the features' device; None where n < `probe.least`.
+
+    Features are flattened, and whitened with one mean and one standard deviation over all numbers of the pool (1 where it is 0:
+    constant features give the codelength of the labels alone). The number type is the features'.
+
+    Args:
+        classes: C, all classes; a set may lack some, or have one only. seed: keys subsets, orders and initial weights.
+        memory: bytes of a launch; default: a cache's worth on a CPU, a quarter of what is free on a GPU.
+        workers: threads that take launches on a CPU, default one a core. Neither changes a number beyond rounding.
+
+    Raises `UserError` for NaN or infinite features, for sets of unequal length, and for labels outside 0..C-1.
+    """
+    flat, labels, pools = _flatten(sets, classes, probe)
+    if not pools:
+        return [None] * len(sets)
+    jobs = [_job(pool, int(n), k, probe, seed) for pool in pools for n in pool.sizes for k in range(probe.seeds)]
+    budget = memory or (CPU_MEMORY if flat.device.type == "cpu" else torch.cuda.mem_get_info(flat.device)[0] // 4)
+    launches = list(_launches(jobs, flat, probe, classes, budget))
+
+    def work(launch: list[_Job]) -> list[float]:
+        return _losses(launch, flat, labels, classes, probe, seed)
+
+    found = _each(work, launches, flat.device, workers)
+    measured = {
+        (job.pool.place, job.size, job.seed): loss
+        for launch, losses in zip(launches, found, strict=True)
+        for job, loss in zip(launch, losses, strict=True)
+    }
+    result: list[Curve | None] = [None] * len(sets)
+    for pool in pools:
+        rows = [[measured[pool.place, int(n), k] for n in pool.sizes] for k in range(probe.seeds)]
+        result[pool.place] = Curve(pool.sizes, np.array(rows), len(pool.pool) + len(pool.validation))
+    return result
+
+
+def _flatten(sets: Sequence[LabelledSet], classes: int, probe: Probe) -> tuple[Tensor, Tensor, list[_Pool]]:
+    """(whitened features [total, K], labels [total], where each set that is large enough lies in them)."""
+    parts, labels, pools, start = [], [], [], 0
+    for place, each in enumerate(sets):
+        x, y = check_set(each, classes, f"set {place}")
+        if len(y) < probe.least:
+            continue
+        m = len(y) - probe.validating(len(y))
+        mean, std = x[:m].mean(), x[:m].std(correction=0)
+        parts.append((x - mean) / torch.where(std > 0, std, 1.0))
+        labels.append(y)
+        rows = np.arange(start, start + len(y))
+        pools.append(_Pool(place, rows[:m], rows[m:], curve_sizes(m, probe)))
+        start += len(y)
+    if not parts:
+        return torch.empty(0), torch.empty(0, dtype=torch.int64), []
+    if len({part.shape[1] for part in parts}) > 1:
+        raise UserError("the sets' features must have one length, not " + ", ".join(str(p.shape[1]) for p in parts))
+    return torch.cat(parts), torch.cat(labels), pools
+
+
+def _job(pool: _Pool, size: int, k: int, probe: Probe, seed: int) -> _Job:
+    draw = generator(seed, f"probe/{k}/subset/{probe.draws}", size, pool.place)
+    rows = draw.choice(pool.pool, size, replace=probe.draws == "with")
+    width = min(size, probe.batch) if probe.draws == "without" else probe.batch
+    return _Job(pool, size, k, rows, width)
+
+
+def _launches(jobs: list[_Job], flat: Tensor, probe: Probe, classes: int, memory: int) -> Iterator[list[_Job]]:
+    """The jobs in launches, widest batches first; a launch holds similar widths and fits `memory`, one job at least."""
+    widths = [flat.shape[1], *probe.hidden, classes]
+    weights = sum((a + 1) * b for a, b in itertools.pairwise(widths))
+    launch: list[_Job] = []
+    for job in sorted(jobs, key=lambda job: -job.width):
+        widest = launch[0].width if launch else job.width
+        bytes_each = (4 * weights + 3 * widest * sum(widths)) * flat.element_size()
+        if launch and (bytes_each * (len(launch) + 1) > memory or job.width < NARROWEST * widest):
+            yield launch
+            launch = []
+        launch.append(job)
+    yield launch
+
+
+def _each(
+    work: Callable[[list[_Job]], list[float]], launches: list[list[_Job]], device: torch.device, workers: int | None
+) -> list[list[float]]:
+    """`work` for every launch; on a CPU by several threads, each with one arithmetic thread of its own."""
+    if device.type != "cpu":
+        return [work(launch) for launch in launches]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = min(check_range("workers", workers, 1, integer=True) if workers else cores, len(launches))
+    before = torch.get_num_threads()
+
+    def alone(launch: list[_Job]) -> list[float]:
+        torch.set_num_threads(1)  # belongs to the thread that calls it
+        return work(launch)
+
+    try:
+        if count == 1:
+            return [alone(launch) for launch in launches]
+        with ThreadPoolExecutor(count) as threads:
+            return list(threads.map(alone, launches))
+    finally:
+        torch.set_num_threads(before)
+
+
+# ---- training ------------------------------------------------------------------------------------------------------------------
+def initial(k: int, features: int, classes: int, probe: Probe, seed: int) -> Tree:
+    """Fresh weights of probe seed `k`: the same for all sizes and sets, PyTorch's default initialisation, keys `0.weight`..."""
+    widths = [features, *probe.hidden, classes]
+
+    def build() -> nn.ModuleList:
+        return nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+
+    return parameters_of(seeded(seed, f"probe/{k}/weights", build))
+
+
+def _logits(params: Tree, x: Tensor) -> Tensor:
+    """One probe: x [B, K] -> logits [B, C]; its weights lie [in, out], the order in which their gradient comes out."""
+    layers = len(params) // 2
+    for i in range(layers):
+        x = torch.addmm(params[f"{i}.bias"], x, params[f"{i}.weight"])
+        x = F.relu(x) if i < layers - 1 else x
+    return x
+
+
+def _losses(launch: list[_Job], flat: Tensor, labels: Tensor, classes: int, probe: Probe, seed: int) -> list[float]:
+    """Trains the probes of a launch side by side; the validation loss of each, in nats."""
+    starts = {k: initial(k, flat.shape[1], classes, probe, seed) for k in {job.seed for job in launch}}
+    params = stack([starts[job.seed] for job in launch]).to(flat.device, flat.dtype)
+    params = params.map(lambda leaf: leaf.mT.contiguous() if leaf.ndim == 3 else leaf)
+    leaves = [leaf.requires_grad_() for leaf in params.leaves()]
+    # Adam works number by number: on stacked weights it is as many Adams
+    optimiser = torch.optim.Adam(leaves, lr=probe.lr, fused=True)
+    for rows, weight in _feed(launch, probe, seed, flat.device):
+        nll = _nll(params, flat[rows], labels[rows])
+        loss = nll.mean(1).sum() if weight is None else (nll * weight).sum()
+        # not `autograd.grad`: `backward` gives a gradient the memory order of its weight, which the fused step relies on
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    with torch.no_grad():
+        rows, weight = _padded([job.pool.validation for job in launch], flat.device)
+        return (_nll(params, flat[rows], labels[rows]) * weight).sum(1).tolist()
+
+
+def _nll(params: Tree, x: Tensor, y: Tensor) -> Tensor:
+    """Negative log-likelihoods [P, B] of stacked probes."""
+    if len(x) == 1:  # a plain matrix product is a third faster than a batch of one
+        logits = _logits(params.map(lambda leaf: leaf.squeeze(0)), x[0])
+    else:
+        logits = vmap(_logits)(params, x).flatten(0, 1)
+    return F.cross_entropy(logits, y.flatten(), reduction="none").view(y.shape)
+
+
+def _padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:
+    """(row numbers [P, B], weights [P, B] float64: 1 / length on true rows, 0 on padding)."""
+    width = max(len(each) for each in rows)
+    index = np.zeros((len(rows), width), np.int64)
+    weight = np.zeros((len(rows), width))
+    for i, each in enumerate(rows):
+        index[i, : len(each)], weight[i, : len(each)] = each, 1.0 / len(each)
+    return torch.as_tensor(index, device=device), torch.as_tensor(weight, device=device)
+
+
+def _feed(launch: list[_Job], probe: Probe, seed: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """(row numbers [P, B], weights [P, B] or None for plain means) of each step."""
+    if probe.draws == "without" and all(job.size <= probe.batch for job in launch):
+        rows, weight = _padded([job.rows for job in launch], device)  # full batches: their order does not matter
+        weight = weight if len({job.size for job in launch}) > 1 else None
+        for _ in range(probe.steps):
+            yield rows, weight
+        return
+    streams = [orders(job.rows, job.size, job.seed, job.pool.place, probe, seed) for job in launch]
+    for start in range(0, probe.steps, BLOCK):
+        count = min(BLOCK, probe.steps - start)
+        rows, weight = _padded([next(stream) for _ in range(count) for stream in streams], device)
+        for step in range(count):
+            part = slice(step * len(launch), (step + 1) * len(launch))
+            yield rows[part], weight[part]
+
+
+def orders(rows: np.ndarray, size: int, k: int, place: int, probe: Probe, seed: int) -> Iterator[np.ndarray]:
+    """The batches of one probe, without end: arrays of at most `probe.batch` of `rows`."""
+    if probe.draws == "with":
+        start = 0
+        while True:
+            yield rows[(start + np.arange(probe.batch)) % size]
+            start = (start + probe.batch) % size
+    draw = generator(seed, f"probe/{k}/order", size, place)
+    while True:
+        order = draw.permutation(rows)
+        for start in range(0, size, probe.batch):
+            yield order[start : start + probe.batch]

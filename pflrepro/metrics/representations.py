@@ -1,0 +1,317 @@
+"""Features of the clients' models: collected at any layer, embedded in a plane, and compared between clients, models and classes.
+
+simulation = pflrepro.simulate(experiment)
+before, after = collect(simulation), collect(simulation, after=True)
+planes = tsne([before, after])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.metrics.sets import LabelledSet, check_features, check_set
+from pflrepro.models.layers import LOGITS, layer_outputs
+from pflrepro.models.split import SplitModel
+from pflrepro.randomness import generator
+
+if TYPE_CHECKING:
+    from pflrepro.simulation.inspection import ClientModel
+    from pflrepro.simulation.simulation import Simulation
+
+FEATURES, EMBEDDED = "features", "embedded"
+ROWS = 500  # samples that go through a network at once
+POINTS = 5000  # of a picture, all clients together [DBE section 4.3: inferred]
+
+
+# ---- collecting ----------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What one layer gives for samples of all clients, each through its own client's model.
+
+    Attributes:
+        z: [n, K] on the simulation's device. labels, clients: int64 [n], class and client of each sample; clients ascend.
+        layer: its name. round: rounds finished. after: whether behind a further local training. count: N, the number of clients.
+    """
+
+    z: Tensor
+    labels: np.ndarray
+    clients: np.ndarray
+    layer: str
+    round: int
+    after: bool
+    count: int
+
+    def sets(self) -> list[LabelledSet]:
+        """One (features, labels) pair a client, as `pflrepro.metrics.mdl.curves` takes them."""
+        bounds = np.searchsorted(self.clients, np.arange(self.count + 1))
+        labels = torch.as_tensor(self.labels)
+        return [(self.z[a:b], labels[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]  # noqa: RUF007
+
+
+def collect(
+    simulation: Simulation, layer: str = FEATURES, limit: int | None = POINTS, seed: int = 0, **options: object
+) -> Features:
+    """`collect_layers` for one layer."""
+    return collect_layers(simulation, [layer], limit, seed, **options)[layer]
+
+
+def collect_layers(
+    simulation: Simulation,
+    layers: Sequence[str],
+    limit: int | None = None,
+    seed: int = 0,
+    *,
+    index: int = 0,
+    after: bool = False,
+    split: str = "test",
+    adapted: bool = True,
+) -> dict[str, Features]:
+    """What `layers` give for the clients' samples, each sample through its client's model; layer name -> `Features`.
+
+    Args:
+        layers: names of `layer_outputs` (behind the position of DBE's bias they contain it), and
+            `features`, z^g, the output of the base; `embedded`, what the head is given (z^g + bias in DBE, f^P in GPFL);
+            `logits`, the method's scores (FedRoD: the sum of both heads).
+        limit: at most so many samples, drawn uniformly without replacement; the same ones at every round and layer. None: all.
+        seed: of that draw. index: which of the simulation's seeds. split: `test` or `train`.
+        after: False, as received (B in DBE's figures); True, behind a further round's local training, run on copies (A).
+        adapted: False leaves out what a method adapts before its tests (FedBABU's fine-tuning; DBE's MDL is taken without it).
+
+    Raises `UserError` for an unknown layer or split, or if no client has samples.
+    """
+    from pflrepro.simulation.inspection import client_models
+
+    if split not in ("test", "train"):
+        raise unknown("split", split, ("test", "train"))
+    rows = _rows(simulation, split, limit, seed)
+    if not sum(map(len, rows)):
+        raise UserError(f"no client has samples in its {split} part")
+    found: dict[str, list[Tensor]] = {layer: [] for layer in layers}
+    labels = []
+    for model, chosen in zip(client_models(simulation, index, after), rows, strict=True):
+        if not len(chosen):
+            continue
+        x, y = simulation.federation.batch(torch.as_tensor(chosen, device=simulation.device), simulation.dtype)
+        labels.append(y.cpu().numpy())
+        for layer, z in layer_features(model, x, layers, adapted or after).items():
+            found[layer].append(z)
+    clients = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+    facts = (np.concatenate(labels), clients)
+    return {
+        layer: Features(torch.cat(parts), *facts, layer, simulation.round, after, len(rows))
+        for layer, parts in found.items()
+    }
+
+
+def _rows(simulation: Simulation, split: str, limit: int | None, seed: int) -> list[np.ndarray]:
+    """The rows of each client that are looked at, in the order of its split."""
+    rows = simulation.federation.rows[split]
+    total = sum(map(len, rows))
+    if limit is None or total <= check_range("limit", limit, 1, integer=True):
+        return list(rows)
+    chosen = np.sort(generator(seed, f"representations/{split}").permutation(total)[:limit])
+    ends = np.cumsum([len(part) for part in rows])
+    parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))
+    return [part[mine - (end - len(part))] for part, mine, end in zip(rows, parts, ends, strict=True)]
+
+
+def layer_features(model: ClientModel, x: Tensor, layers: Sequence[str], adapted: bool = True) -> dict[str, Tensor]:
+    """[n, ...] flattened to [n, K] of each of `layers` for the samples x, through one client's model; see `collect_layers`."""
+    program, method, ctx = model.program, model.program.method, model.context
+    params = model.params
+    if not adapted:
+        params = program.tested(model.received, model.row, program.scalars(None, model.clock))
+        statistics = program.statistics(model.received, model.row)
+        ctx = ctx.at(buffers=statistics.get(ctx.role, {}))
+    task = program.task
+    network = SplitModel(task.base.skeleton, task.head.skeleton, task.features)
+    found: dict[str, list[Tensor]] = {layer: [] for layer in layers}
+    with torch.no_grad():
+        for part in x.split(ROWS):
+            z = method.forward(params, part, ctx).z
+            special = {FEATURES: z, EMBEDDED: method.embed(params, z, ctx), LOGITS: method.predict(params, part, ctx)}
+            outputs = special
+            if set(layers) - set(special):
+                every = layer_outputs(
+                    network, params, ctx.buffers, part, lambda z, params=params, ctx=ctx: method.embed(params, z, ctx)
+                )
+                outputs = every | special
+            for layer in layers:
+                if layer not in outputs:
+                    raise unknown("layer", layer, outputs)
+                found[layer].append(outputs[layer].flatten(1))
+    return {layer: torch.cat(parts) for layer, parts in found.items()}
+
+
+# ---- a plane -------------------------------------------------------------------------------------------------------------------
+def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed: int = 0) -> list[np.ndarray]:
+    """t-SNE of all snapshots in one projection: a float64 array [n, 2] for each, from scikit-learn.
+
+    perplexity: 30 [DBE section 4.3: not stated]. Starts from the first two principal components; `seed` fixes the rest.
+    Raises `UserError` where there are not more samples than the perplexity, or all samples are equal.
+    """
+    from sklearn.manifold import TSNE
+
+    parts = [check_features(part.z if isinstance(part, Features) else part) for part in snapshots]
+    lengths = sorted({part.shape[1] for part in parts})
+    if len(lengths) != 1:
+        raise UserError(f"one projection needs features of one length, not {lengths or 'nothing'}")
+    joint = torch.cat([part.cpu() for part in parts]).numpy()
+    if len(joint) <= check_range("perplexity", perplexity, 1):
+        raise UserError(f"t-SNE with perplexity {perplexity:g} needs more samples than that, not {len(joint)}")
+    if (joint == joint[0]).all():
+        raise UserError("all features are equal: there is nothing to embed")
+    plane = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(joint).astype(np.float64)
+    return np.split(plane, np.cumsum([len(part) for part in parts])[:-1])
+
+
+# ---- between clients -----------------------------------------------------------------------------------------------------------
+def fisher_ratio(features: Features) -> np.ndarray:
+    """F_ik = (m_ik - m_k)^2 / (v_ik + v_k) of each client i and dimension k, float64 [N, K].
+
+    m, v: mean and population variance over the client's samples, and over all samples pooled. DBE's proofs suggest that it is
+    smaller for the z^g of FedAvg+DBE than for FedAvg's z [DBE section 6; the formula is Fisher's discriminant ratio, inferred].
+    0 where numerator and denominator are both 0, infinite where the denominator alone is; NaN for a client without samples.
+    """
+    z = check_features(features.z).double().cpu().numpy()
+    result = np.full((features.count, z.shape[1]), np.nan)
+    mean, variance = z.mean(0), z.var(0)
+    for client in np.unique(features.clients):
+        own = z[features.clients == client]
+        above, below = (own.mean(0) - mean) ** 2, own.var(0) + variance
+        ratio = np.divide(above, below, out=np.full_like(above, np.inf), where=below > 0)
+        result[client] = np.where((below == 0) & (above == 0), 0.0, ratio)
+    return result
+
+
+# ---- between models and classes ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Distance:
+    """How far two models' features of the same samples are apart, means over the samples.
+
+    euclidean: ||a - b||; relative: the same over the mean ||b||; cosine: 1 - cos(a, b) (a zero vector has cosine 0). NaN without
+    samples.
+    """
+
+    euclidean: float
+    relative: float
+    cosine: float
+
+
+def distance(local: Tensor, reference: Tensor) -> Distance:
+    """Local against global features [n, K] of the same samples (FedBR, observation 3.2: features differ for the same input)."""
+    a, b = check_features(local).double(), check_features(reference).double()
+    if a.shape != b.shape:
+        raise UserError(f"features of the same samples have one shape, not {list(a.shape)} and {list(b.shape)}")
+    if not len(a):
+        return Distance(*[float("nan")] * 3)
+    apart = float((a - b).norm(dim=1).mean())
+    size = float(b.norm(dim=1).mean())
+    relative = apart / size if size > 0 else (0.0 if apart == 0 else float("inf"))
+    return Distance(apart, relative, 1.0 - float((_unit(a) * _unit(b)).sum(1).mean()))
+
+
+def similarity(one: Tensor, other: Tensor) -> float:
+    """The mean cosine over all pairs of samples of two sets, in [-1, 1] (FedBR, observation 3.2: different inputs look too alike).
+
+    = <mean of one's unit vectors, mean of the other's>; NaN if a set is empty.
+    """
+    a, b = check_features(one).double(), check_features(other).double()
+    return float(_unit(a).mean(0) @ _unit(b).mean(0)) if len(a) and len(b) else float("nan")
+
+
+def _unit(z: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(z, dim=1)
+
+
+def class_separation(z: Tensor, labels: Tensor) -> float:
+    """tr S_b / tr S_w: S_b = sum_c n_c |m_c - m|^2, S_w = sum_c sum_{y=c} |z - m_c|^2, over the classes that occur.
+
+    NaN with fewer than two classes; 0 for equal features; infinite where only classes differ. Times (n - c) / (c - 1) it is the index
+    of Calinski and Harabasz.
+    """
+    labels = torch.as_tensor(labels)
+    z, labels = check_set((z, labels), int(labels.max()) + 1 if len(labels) else 1)
+    z, classes = z.double(), labels.unique()
+    if len(classes) < 2:
+        return float("nan")
+    means = torch.stack([z[labels == c].mean(0) for c in classes])
+    own = means[torch.searchsorted(classes, labels)]
+    between, within = float(((own - z.mean(0)) ** 2).sum()), float(((z - own) ** 2).sum())
+    return between / within if within > 0 else (0.0 if between == 0 else float("inf"))
+
+
+def prediction_shares(scores: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """(share of samples predicted as each class, mean softmax output), float64 [C] each (FedBR, observation 3.3 and figure 3).
+
+    scores [n, C], the largest wins; NaN without samples.
+    """
+    scores = check_features(scores, "scores").double()
+    if scores.shape[1] != classes:
+        raise UserError(f"scores of {classes} classes are [n, {classes}], not {list(scores.shape)}")
+    if not len(scores):
+        return np.full(classes, np.nan), np.full(classes, np.nan)
+    counts = torch.bincount(scores.argmax(1), minlength=classes).double() / len(scores)
+    return counts.cpu().numpy(), scores.softmax(1).mean(0).cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class LocalBias:
+    """What local training does to a client's model, on all clients' pooled test samples; float64 arrays, one entry a client.
+
+    X_1 are the samples of classes in the client's training part, X_2 those of all others [FedBR section 2.4].
+
+    Attributes:
+        distance_own, distance_other: relative distance (see `Distance`) of local to received features on X_1 and on X_2.
+        similarity_before, similarity_after: mean cosine between features of X_1 and X_2, received and local model.
+        separation_before, separation_after: `class_separation` of all samples.
+        predicted_before, predicted_after: [N, C] shares of predictions over X_2. seen_before, seen_after: [N] of these, the share that
+            falls on the client's training classes (FedBR expects all after local training).
+    """
+
+    distance_own: np.ndarray
+    distance_other: np.ndarray
+    similarity_before: np.ndarray
+    similarity_after: np.ndarray
+    separation_before: np.ndarray
+    separation_after: np.ndarray
+    predicted_before: np.ndarray
+    predicted_after: np.ndarray
+    seen_before: np.ndarray
+    seen_after: np.ndarray
+
+
+def local_bias(simulation: Simulation, index: int = 0) -> LocalBias:
+    """Every client's received model against the same after a further local training; NaN where X_1 or X_2 is empty."""
+    from pflrepro.simulation.inspection import client_models, samples
+
+    x, y = samples(simulation)
+    if not len(y):
+        raise UserError("no client has samples in its test part")
+    held = torch.as_tensor(simulation.federation.counts("train") > 0, device=y.device)
+    pairs = zip(client_models(simulation, index), client_models(simulation, index, True), strict=True)
+    rows = [_bias_of(before, after, x, y, held[before.client]) for before, after in pairs]
+    return LocalBias(**{name: np.array([row[name] for row in rows]) for name in rows[0]})
+
+
+def _bias_of(before: ClientModel, after: ClientModel, x: Tensor, y: Tensor, held: Tensor) -> dict[str, object]:
+    own = held[y]
+    row: dict[str, object] = {}
+    z = {}
+    for when, model in (("before", before), ("after", after)):
+        found = layer_features(model, x, [FEATURES, LOGITS])
+        z[when] = found[FEATURES]
+        row[f"similarity_{when}"] = similarity(z[when][own], z[when][~own])
+        row[f"separation_{when}"] = class_separation(z[when], y)
+        shares = prediction_shares(found[LOGITS][~own], len(held))[0]
+        row[f"predicted_{when}"], row[f"seen_{when}"] = shares, float(shares[held.cpu().numpy()].sum())
+    for name, chosen in (("own", own), ("other", ~own)):
+        row[f"distance_{name}"] = distance(z["after"][chosen], z["before"][chosen]).relative
+    return row

@@ -1,0 +1,263 @@
+"""Theory that can be computed: pFedFDA's Theorem 1, exactly and by simulation, and divergences between clients' features.
+
+setting = Setting.of_shift(shift=1.0, samples=20, clients=10, features=5)
+risk(setting, beta).total, simulate(setting, beta).mean, best_beta(setting)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pflrepro.errors import UserError, check_range
+from pflrepro.randomness import generator
+
+ELEMENTS = 2**22  # normal numbers drawn at once
+
+
+# ---- Theorem 1 of pFedFDA ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Clients that draw features from N(mu_k, Sigma_k), one class, one round, seen from client i [pFedFDA section 4.3, appendix E].
+
+    means: float64 [N, D]. covariances: [N, D, D], symmetric and positive semidefinite. samples: [N] n_k >= 1. client: i.
+    """
+
+    means: np.ndarray
+    covariances: np.ndarray
+    samples: np.ndarray
+    client: int = 0
+
+    def __post_init__(self) -> None:
+        means, covariances = (np.asarray(each, dtype=np.float64) for each in (self.means, self.covariances))
+        samples = np.asarray(self.samples)
+        n, d = means.shape if means.ndim == 2 else (0, 0)
+        if not n or covariances.shape != (n, d, d) or samples.shape != (n,):
+            raise UserError(
+                f"a setting has means [N, D], covariances [N, D, D] and samples [N], not {list(means.shape)}, "
+                f"{list(covariances.shape)} and {list(samples.shape)}"
+            )
+        if not (np.isfinite(means).all() and np.isfinite(covariances).all()):
+            raise UserError("means and covariances must be finite")
+        if samples.dtype.kind not in "iu" or samples.min() < 1:
+            raise UserError("every client needs a whole number of samples, 1 at least")
+        if not np.allclose(covariances, covariances.mT) or np.linalg.eigvalsh(covariances).min() < -1e-9:
+            raise UserError("covariances must be symmetric and positive semidefinite")
+        check_range("client", self.client, 0, n - 1, integer=True)
+        for name, value in (("means", means), ("covariances", covariances), ("samples", samples)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_shift(
+        cls,
+        shift: float,
+        samples: int,
+        clients: int = 10,
+        features: int = 10,
+        scale: float = 1.0,
+        others: int | None = None,
+    ) -> Setting:
+        """Client 0 at distance ||mu_0 - mu_g|| = `shift` from the weighted mean; all others share one mean.
+
+        samples: n_0. others: n_k of the others, default `samples`. scale: standard deviation of every feature of client 0; the
+        others have 1.
+        """
+        check_range("clients", clients, 2, integer=True)
+        check_range("features", features, 1, integer=True)
+        check_range("shift", shift, 0)
+        check_range("scale", scale, 0)
+        n = np.array([samples, *[samples if others is None else others] * (clients - 1)])
+        means = np.zeros((clients, features))
+        means[0, 0] = shift / (1 - n[0] / n.sum())
+        covariances = np.repeat(np.eye(features)[None], clients, 0)
+        covariances[0] *= scale**2
+        return cls(means, covariances, n)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """n_k / N [N], N the samples of all clients."""
+        return self.samples / self.samples.sum()
+
+    @property
+    def squared_shift(self) -> float:
+        """||mu_i - mu_g||^2, mu_g = sum_k (n_k / N) mu_k."""
+        return float(((self.means[self.client] - self.shares @ self.means) ** 2).sum())
+
+    @property
+    def traces(self) -> tuple[float, float, float]:
+        """(a, l, g) = (tr Sigma_i / n_i, tr Sigma_i / N, tr Sigma_g / N), Sigma_g = sum_k (n_k / N) Sigma_k."""
+        each = np.trace(self.covariances, axis1=1, axis2=2)
+        total, i = self.samples.sum(), self.client
+        return float(each[i] / self.samples[i]), float(each[i] / total), float(self.shares @ each / total)
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """E ||mu~_i - mu_i||^2 in its parts, each of the shape of beta: squared bias, local variance, cross term, global variance."""
+
+    bias: np.ndarray
+    local: np.ndarray
+    cross: np.ndarray
+    pooled: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        return self.bias + self.local + self.cross + self.pooled
+
+
+def risk(setting: Setting, beta: float | np.ndarray, cross: bool = True) -> Risk:
+    """The expected squared error of mu~_i = beta mu^_i + (1 - beta) mu^_g, exactly [pFedFDA section 6 of the notes: derived].
+
+    (1-beta)^2 ||mu_i - mu_g||^2 + (beta^2 / n_i) tr Sigma_i + (2 beta (1-beta) / N) tr Sigma_i + ((1-beta)^2 / N) tr Sigma_g.
+    The third term comes from client i's samples in mu^_g. cross=False leaves it out: the paper's reading, which calls the two
+    means independent [appendix E; inferred]. The two differ by O(1/N).
+    """
+    beta = _beta(beta)
+    local, cross_trace, pooled = setting.traces
+    weight = 2 * beta * (1 - beta) * (1.0 if cross else 0.0)
+    rest = (1 - beta) ** 2
+    return Risk(rest * setting.squared_shift, beta**2 * local, weight * cross_trace, rest * pooled)
+
+
+def best_beta(setting: Setting, cross: bool = True) -> float:
+    """beta* = clip((b2 + g - l) / (b2 + a - 2 l + g), 0, 1), b2 = ||mu_i - mu_g||^2; without the cross term l = 0.
+
+    Where every beta is equally good (no shift and no variance, or a client alone) it is 1: local statistics.
+    """
+    a, l, g = setting.traces  # noqa: E741
+    l = l if cross else 0.0  # noqa: E741
+    above, below = setting.squared_shift + g - l, setting.squared_shift + a - 2 * l + g
+    if below <= 1e-15 * (setting.squared_shift + a + g):
+        return 1.0
+    return float(np.clip(above / below, 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """||mu~_i - mu_i||^2 of drawn data sets: `errors` float64 [draws, *beta], their mean over draws and its standard error."""
+
+    errors: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.errors.mean(0)
+
+    @property
+    def standard_error(self) -> np.ndarray:
+        return self.errors.std(0, ddof=1) / np.sqrt(len(self.errors))
+
+    def quantile(self, delta: float) -> np.ndarray:
+        """The empirical (1 - delta)-quantile."""
+        return np.quantile(self.errors, 1 - delta, axis=0)
+
+
+def simulate(
+    setting: Setting, beta: float | np.ndarray, draws: int = 2000, seed: int = 0, sample_by_sample: bool = False
+) -> Simulated:
+    """Monte Carlo of the theorem's setting: the same draws for every beta.
+
+    The error depends on the data through the clients' sample means alone, and these are N(mu_k, Sigma_k / n_k) exactly: they are
+    drawn. sample_by_sample draws all n_k samples and averages them, which tests just that (and is n_k times the work).
+    """
+    beta = _beta(beta)
+    check_range("draws", draws, 2, integer=True)
+    n, d = setting.means.shape
+    values, vectors = np.linalg.eigh(setting.covariances)
+    roots = vectors * np.sqrt(values.clip(min=0))[:, None, :]
+    stream = generator(seed, "theory/interpolation")
+    each = int(setting.samples.sum()) * d if sample_by_sample else n * d
+    errors = []
+    for start in range(0, draws, max(1, ELEMENTS // each)):
+        count = min(max(1, ELEMENTS // each), draws - start)
+        if sample_by_sample:
+            noise = np.stack([stream.standard_normal((count, m, d)).mean(1) for m in setting.samples], 1)
+        else:
+            noise = stream.standard_normal((count, n, d)) / np.sqrt(setting.samples)[:, None]
+        found = setting.means + np.einsum("kij,ckj->cki", roots, noise)
+        local, pooled = found[:, setting.client], np.einsum("k,ckd->cd", setting.shares, found)
+        apart = local - setting.means[setting.client], pooled - setting.means[setting.client]
+        squares = [(x * y).sum(1) for x, y in ((apart[0], apart[0]), (apart[0], apart[1]), (apart[1], apart[1]))]
+        weights = beta**2, 2 * beta * (1 - beta), (1 - beta) ** 2
+        errors.append(sum(np.multiply.outer(s, w) for s, w in zip(squares, weights, strict=True)))
+    return Simulated(np.concatenate(errors))
+
+
+def bound(setting: Setting, beta: float | np.ndarray, delta: float, constant: float, cross: bool = True) -> np.ndarray:
+    """The high-probability form: constant * ((1-beta)^2 ||mu_i - mu_g||^2 + log(1/delta) * the trace terms of `risk`).
+
+    With probability 1 - delta the squared error is at most that (Hanson-Wright); the paper's constants are not recoverable [?], so
+    one constant is fitted: `fit_constant`.
+    """
+    check_range("delta", delta, 0, 1, open_low=True)
+    parts = risk(setting, beta, cross)
+    return constant * (parts.bias + np.log(1 / delta) * (parts.total - parts.bias))
+
+
+def fit_constant(quantiles: Sequence[np.ndarray], bounds: Sequence[np.ndarray]) -> float:
+    """The smallest constant for which no quantile lies above its bound; `bounds` were taken with constant 1."""
+    ratios = [np.asarray(q, np.float64) / np.asarray(b, np.float64) for q, b in zip(quantiles, bounds, strict=True)]
+    if not ratios or not all(np.isfinite(each).all() for each in ratios):
+        raise UserError("a constant is fitted to one quantile at least, and to positive bounds")
+    return float(max(each.max() for each in ratios))
+
+
+def _beta(beta: float | np.ndarray) -> np.ndarray:
+    beta = np.asarray(beta, dtype=np.float64)
+    if not ((beta >= 0) & (beta <= 1)).all():
+        raise UserError(f"beta must lie in [0, 1], not {beta.min():g}..{beta.max():g}")
+    return beta
+
+
+# ---- divergences between domains -----------------------------------------------------------------------------------------------
+def threshold_divergence(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """d_H of two samples of features [n, K], [m, K] in each dimension, for H the thresholds on it: float64 [K] in [0, 2].
+
+    d_H = 2 sup_h |Pr_one(h = 1) - Pr_other(h = 1)| (Ben-David et al. 2006, on whose bound DBE's corollaries rest [recalled]); the
+    supremum over thresholds is the two-sample Kolmogorov-Smirnov statistic. The maximum over dimensions is d_H of all stumps.
+    """
+    a, b = _domains(one, other)
+    points = np.concatenate([a, b])
+    found = np.empty(a.shape[1])
+    for k in range(a.shape[1]):
+        at = np.sort(points[:, k])
+        below = [np.searchsorted(np.sort(x[:, k]), at, side="right") / len(x) for x in (a, b)]
+        found[k] = 2 * np.abs(below[0] - below[1]).max()
+    return found
+
+
+def proxy_a_distance(one: np.ndarray, other: np.ndarray, seed: int = 0, repeats: int = 5) -> float:
+    """2 (1 - 2 error) of a linear classifier that tells two samples of features apart, in [0, 2]: 0 alike, 2 apart.
+
+    The proxy of the A-distance of Ben-David et al. (2006), which used a linear classifier [recalled]: equally many rows of both,
+    one half to train (logistic regression, standardised features), the other for the error; mean over `repeats` splits, negative values
+    are 0. NaN where one of them has fewer than 4 rows. The papers estimate no divergence: neither number has a published counterpart.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    a, b = _domains(one, other)
+    count = min(len(a), len(b))
+    if count < 4:
+        return float("nan")
+    errors = []
+    for repeat in range(check_range("repeats", repeats, 1, integer=True)):
+        stream = generator(seed, "theory/domains", repeat)
+        parts = [x[stream.permutation(len(x))[:count]] for x in (a, b)]
+        half = count // 2
+        train, test = (np.concatenate([x[chosen] for x in parts]) for chosen in (slice(half), slice(half, None)))
+        classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        classifier.fit(train, np.repeat([0, 1], half))
+        errors.append(float((classifier.predict(test) != np.repeat([0, 1], count - half)).mean()))
+    return max(0.0, 2 * (1 - 2 * float(np.mean(errors))))
+
+
+def _domains(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1] or not len(a) or not len(b):
+        raise UserError(f"two domains are features [n, K] and [m, K], not {list(a.shape)} and {list(b.shape)}")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise UserError("features must be finite: nothing can be measured on NaN or infinite numbers")
+    return a, b

@@ -1,0 +1,150 @@
+"""Features in a plane (t-SNE), still and moving, and what local classifiers predict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pflrepro.errors import UserError, check_range
+from pflrepro.viz.style import new_figure, style
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from pflrepro.metrics.representations import Features
+
+SHAPES = "osD^v<>PXph*8d"
+
+
+def planes(
+    snapshots: Sequence[Features],
+    points: Sequence[np.ndarray],
+    titles: Sequence[str] | None = None,
+    colour: str = "class",
+) -> Figure:
+    """One panel a snapshot, all in one projection (`pflrepro.metrics.representations.tsne`).
+
+    colour: `class` (hues around the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one shape).
+    """
+    _check(snapshots, points, colour)
+    across = min(4, len(snapshots))
+    down = -(-len(snapshots) // across)
+    limits = _limits(points)
+    with style():
+        figure = new_figure(0.4 + 2.7 * across, 0.5 + 2.7 * down)
+        panels = figure.subplots(down, across, squeeze=False)
+        for place, panel in enumerate(panels.flat):
+            if place >= len(snapshots):
+                panel.set_visible(False)
+                continue
+            _scatter(panel, snapshots[place], points[place], colour, limits)
+            panel.set_title(titles[place] if titles else caption(snapshots[place]))
+    return figure
+
+
+def caption(snapshot: Features) -> str:
+    """`round 3, after local training`."""
+    return f"round {snapshot.round}, {'after' if snapshot.after else 'before'} local training"
+
+
+def animation(
+    snapshots: Sequence[Features],
+    points: Sequence[np.ndarray],
+    path: str | Path,
+    colour: str = "class",
+    seconds: float = 1.0,
+) -> Path:
+    """One frame a snapshot, `seconds` each, written as a GIF (to a temporary name, then renamed); the path."""
+    import io
+
+    from matplotlib.animation import FuncAnimation, PillowWriter
+
+    from pflrepro.atomic import replacing
+
+    _check(snapshots, points, colour)
+    check_range("seconds", seconds, 0, open_low=True)
+    limits = _limits(points)
+    with style():
+        figure = new_figure(4.2, 4.2)
+        panel = figure.subplots()
+
+        def draw(frame: int) -> list:
+            panel.clear()
+            _scatter(panel, snapshots[frame], points[frame], colour, limits)
+            panel.set_title(caption(snapshots[frame]))
+            return []
+
+        moving = FuncAnimation(figure, draw, frames=len(snapshots), init_func=list)
+        written = _gif(moving, PillowWriter(fps=1 / seconds))
+    with replacing(Path(path)) as file:
+        file.write(io.BytesIO(written).getbuffer())
+    return Path(path)
+
+
+def _gif(moving, writer) -> bytes:
+    """The animation's bytes; the writer only takes a file name."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "moving.gif"
+        moving.save(path, writer=writer, dpi=90)
+        return path.read_bytes()
+
+
+def _check(snapshots: Sequence[Features], points: Sequence[np.ndarray], colour: str) -> None:
+    if not snapshots or len(snapshots) != len(points):
+        raise UserError(f"one plane a snapshot is needed, one at least, not {len(points)} for {len(snapshots)}")
+    if any(len(each.labels) != len(plane) for each, plane in zip(snapshots, points, strict=True)):
+        raise UserError("every snapshot needs as many points as it has samples")
+    if colour not in ("class", "client"):
+        raise UserError(f"points are coloured by class or by client, not {colour!r}")
+
+
+def _limits(points: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    import numpy as np
+
+    joint = np.concatenate(list(points))
+    margin = 0.04 * np.ptp(joint, axis=0) + 1e-9
+    return joint.min(0) - margin, joint.max(0) + margin
+
+
+def _scatter(panel: Axes, snapshot: Features, points: np.ndarray, colour: str, limits) -> None:
+    import numpy as np
+    from matplotlib import colormaps
+
+    key = snapshot.labels if colour == "class" else snapshot.clients
+    hues = colormaps["hsv"](key / max(int(key.max(initial=0)) + 1, 1))
+    for client in np.unique(snapshot.clients):
+        mine = snapshot.clients == client
+        shape = SHAPES[client % len(SHAPES)] if colour == "class" else "o"
+        panel.scatter(*points[mine].T, c=hues[mine], marker=shape, s=11, lw=0, alpha=0.8)
+    (left, low), (right, high) = limits
+    panel.set(xlim=(left, right), ylim=(low, high), xticks=[], yticks=[], aspect="equal")
+
+
+def predictions(shares: np.ndarray, held: np.ndarray, title: str = "") -> Figure:
+    """What each client's classifier predicts: [N, C] shares as a map; a dot marks the classes that the client trained on.
+
+    FedBR's figure 3(b), one row a client. `held`: bool [N, C].
+    """
+    import numpy as np
+
+    shares, held = np.asarray(shares), np.asarray(held)
+    if shares.ndim != 2 or shares.shape != held.shape:
+        raise UserError(f"shares and held are tables [clients, classes], not {shares.shape} and {held.shape}")
+    clients, classes = shares.shape
+    with style():
+        figure = new_figure(1.8 + 0.34 * max(classes, 6), 1.2 + 0.24 * max(clients, 6))
+        panel = figure.subplots()
+        picture = panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        client, label = np.nonzero(held)
+        panel.scatter(label, client, s=9, color="#D55E00", lw=0, label="in the client's training part")
+        panel.grid(False)
+        panel.set(xlabel="predicted class", ylabel="client")
+        figure.colorbar(picture, ax=panel, label="share of predictions")
+        figure.legend(loc="outside lower right")
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure

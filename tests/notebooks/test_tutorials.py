@@ -1,0 +1,73 @@
+"""The tutorials: short, stripped, with a typed parameters cell, and executed headlessly."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+
+from pflrepro.papers import notebooks
+from pflrepro.papers.reproduce import KERNEL, _kernel
+
+ROOT = Path(__file__).parents[2] / "notebooks"
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tutorials").glob("*.ipynb"))
+# Executed as their readers run them, smaller where a notebook knows how: values for the parameters that it declares.
+SMALL = {"scale": "smoke"}
+
+
+def test_there_are_tutorials() -> None:
+    assert {"tutorials/leakage.ipynb", "tutorials/mdl.ipynb", "tutorials/tsne.ipynb"} <= set(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_short_stripped_and_in_the_house_form(name: str) -> None:
+    book = nbformat.read(ROOT / name, as_version=4)
+    nbformat.validate(book)
+    assert (book.nbformat, book.nbformat_minor) == (4, 5)
+    assert len(book.cells) <= 12 and len({cell.id for cell in book.cells}) == len(book.cells)
+    assert book.cells[0].source.startswith("# ")
+    assert "What it costs" in book.cells[1].source
+    assert any("What to try next" in cell.source for cell in book.cells)
+    for cell in book.cells:
+        assert set(cell.metadata) <= {"tags"}
+        assert not re.search(r"(^|[\s\"'`(])(/(home|tmp|root|Users|work|mnt|usr)/|[A-Z]:\\)", cell.source)
+        assert not re.search(r"pip install|conda install|^!", cell.source, re.MULTILINE)
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None
+            assert len(cell.source.splitlines()) <= 15 and "def " not in cell.source
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_parameters_are_typed_commented_and_of_their_type(name: str) -> None:
+    for parameter in notebooks.parameters(name).values():
+        assert parameter.comment, parameter.name
+        assert notebooks.fits(parameter.default, parameter.type)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_it_runs(name: str, tmp_path: Path) -> None:
+    declared = notebooks.parameters(name)
+    values = {key: value for key, value in SMALL.items() if key in declared}
+    values |= {key: str(tmp_path / key) for key in ("out", "store") if key in declared}
+    with _kernel():
+        papermill.execute_notebook(
+            str(ROOT / name),
+            str(tmp_path / "executed.ipynb"),
+            parameters=values,
+            kernel_name=KERNEL,
+            language="python",
+            progress_bar=False,
+            log_output=False,
+        )
+    cells = [
+        cell for cell in nbformat.read(tmp_path / "executed.ipynb", as_version=4).cells if cell.cell_type == "code"
+    ]
+    assert all(cell.execution_count for cell in cells)
+    streams = [output for cell in cells for output in cell.outputs if output.output_type == "stream"]
+    assert [output.text for output in streams if output.name == "stderr"] == []
+    if "out" in declared:
+        assert any((tmp_path / "out").rglob("*.png"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,14 @@ class Arrays:
     group: np.ndarray | None = None
     classes: np.ndarray | None = None
     shift: str = ""
+
+    @classmethod
+    def of_parts(cls, name: str, parts: Sequence[tuple[np.ndarray, ...]], class_names: Sequence[str]) -> Arrays:
+        """The arrays of parts (x, y) or (x, y, group), the last of which is the official test part."""
+        x, y, *group = (np.concatenate(column) for column in zip(*parts, strict=True))
+        is_test = np.array([0] * (len(parts) - 1) + [1], dtype=np.uint8)
+        split = np.repeat(is_test, [len(part[1]) for part in parts])
+        return cls(name, x, y, split=split, group=group[0] if group else None, classes=np.array(class_names))
 
     def __post_init__(self) -> None:
         # One canonical dtype and byte order a key, so that equal data have equal fingerprints whoever wrote the file.

@@ -28,6 +28,14 @@ PRACTICAL = Column(
     "practical/digits", "digits, practical", "digits", "cnn-digits", "dirichlet:0.1", clients=20, samples=1_797
 )
 
+SMOKE = Scale(
+    "smoke",
+    "5 clients, 2 rounds, one seed: shows that it runs, says nothing else",
+    rounds=2,
+    seeds=1,
+    stand_ins=(replace(PRACTICAL, clients=5),),
+)
+
 DIGITS = Artefact(
     id="demo/digits",
     paper=PAPER,
@@ -37,13 +45,7 @@ DIGITS = Artefact(
     rows=ROWS,
     columns=(PRACTICAL,),
     scales=(
-        Scale(
-            "smoke",
-            "5 clients, 2 rounds, one seed: shows that it runs, says nothing else",
-            rounds=2,
-            seeds=1,
-            stand_ins=(replace(PRACTICAL, clients=5),),
-        ),
+        SMOKE,
         Scale("fast", "all of digits, 20 clients, 50 rounds, 3 seeds", rounds=50, seeds=3),
     ),
     claims=(

@@ -6,11 +6,9 @@ on 1,797 digits. The labels and names come from the registry, so that a new meth
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pflrepro.algorithms.registry import ALGORITHMS, ALIASES, METHOD_PLUGINS, PLUGINS
 from pflrepro.papers.artefact import Artefact, Claim, Row, Scale
-from pflrepro.papers.demo import PRACTICAL
+from pflrepro.papers.demo import PRACTICAL, SMOKE
 from pflrepro.papers.fmnist import PAPER
 
 _ON_DIGITS = {
@@ -55,13 +53,7 @@ METHODS = Artefact(
     ),
     columns=(PRACTICAL,),
     scales=(
-        Scale(
-            "smoke",
-            "5 clients, 2 rounds, one seed: shows that it runs, says nothing else",
-            rounds=2,
-            seeds=1,
-            stand_ins=(replace(PRACTICAL, clients=5),),
-        ),
+        SMOKE,
         Scale("fast", "all of digits, 20 clients, 50 rounds, 5 seeds", rounds=50, seeds=5),
     ),
     claims=tuple(

@@ -168,3 +168,11 @@ def test_the_data_root_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="--data-root must name a folder"):
         data_root(tmp_path / "file")
+
+
+def test_parts_are_pooled_with_the_last_one_as_the_test_part() -> None:
+    parts = [(np.full((n, 2), n), np.arange(n), np.full(n, 7 * n)) for n in (2, 1, 3)]
+    pooled = Arrays.of_parts("made up", parts, ["a", "b", "c"])
+    assert pooled.y.tolist() == [0, 1, 0, 0, 1, 2] and pooled.split.tolist() == [0, 0, 0, 1, 1, 1]
+    assert pooled.group.tolist() == [14, 14, 7, 21, 21, 21] and pooled.x[:, 0].tolist() == [2, 2, 1, 3, 3, 3]
+    assert Arrays.of_parts("made up", [part[:2] for part in parts], list("abc")).group is None

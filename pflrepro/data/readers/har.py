@@ -29,15 +29,7 @@ def windows(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
             numbers = [_numbers(tree, f"{part}/{name}_{part}.txt", high) for name, high in _COLUMNS]
             _same_length(paths["archive"], part, [*signals, *numbers])
             parts.append((np.stack(signals, axis=1)[:, :, None], *numbers))
-    x, y, person = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Arrays(
-        name=spec.name,
-        x=x,
-        y=y - 1,
-        split=np.repeat(np.array([0, 1], dtype=np.uint8), [len(part[1]) for part in parts]),
-        group=person,
-        classes=np.array(spec.class_names),
-    )
+    return Arrays.of_parts(spec.name, [(x, y - 1, person) for x, y, person in parts], spec.class_names)
 
 
 _COLUMNS = (("y", _ACTIVITIES), ("subject", _PEOPLE))

@@ -62,10 +62,5 @@ def images_and_labels(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
             raise CorruptFile(f"{paths[f'{part}_labels']} has {len(y):,} labels for {len(x):,} images")
     if images[0].shape[1:] != images[1].shape[1:]:
         raise CorruptFile(f"{paths['test_images']} has images of another size than {paths['train_images']}")
-    return Arrays(
-        name=spec.name,
-        x=np.concatenate(images),
-        y=np.concatenate(labels).astype(np.int64),
-        split=np.repeat(np.array([0, 1], dtype=np.uint8), [len(y) for y in labels]),
-        classes=np.array(spec.class_names),
-    )
+    parts = [(x, y.astype(np.int64)) for x, y in zip(images, labels, strict=True)]
+    return Arrays.of_parts(spec.name, parts, spec.class_names)

@@ -19,13 +19,7 @@ _LIMIT = 100_000_000  # bytes after decompression; the training file has about 2
 def usps(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """float32 [9298, 16, 16], grey values -1 .. 1 with the originals' three decimals; training rows first."""
     parts = [_digits(paths[role]) for role in ("train", "test")]
-    return Arrays(
-        name=spec.name,
-        x=np.concatenate([x for x, _ in parts]),
-        y=np.concatenate([y for _, y in parts]),
-        split=np.repeat(np.array([0, 1], dtype=np.uint8), [len(y) for _, y in parts]),
-        classes=np.array(spec.class_names),
-    )
+    return Arrays.of_parts(spec.name, parts, spec.class_names)
 
 
 def _digits(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -26,13 +26,7 @@ def house_numbers(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     uint8 [N, 3, 32, 32] RGB.
     """
     parts = [_house_numbers(paths[role]) for role in ("train", "test")]
-    return Arrays(
-        name=spec.name,
-        x=np.concatenate([x for x, _ in parts]),
-        y=np.concatenate([y for _, y in parts]),
-        split=np.repeat(np.array([0, 1], dtype=np.uint8), [len(y) for _, y in parts]),
-        classes=np.array(spec.class_names),
-    )
+    return Arrays.of_parts(spec.name, parts, spec.class_names)
 
 
 def _house_numbers(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -66,15 +60,7 @@ def emnist_by_class(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     dataset = _field(_matlab(content, source, "loadmat", variable_names=["dataset"]), "dataset", source)
     _check_mapping(spec, _field(dataset, "mapping", source), source)
     parts = [_characters(_field(dataset, part, source), f"{source}, {part}") for part in ("train", "test")]
-    x, y, writers = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    return Arrays(
-        name=spec.name,
-        x=x,
-        y=y,
-        split=np.repeat(np.array([0, 1], dtype=np.uint8), [len(part[1]) for part in parts]),
-        group=writers,
-        classes=np.array(spec.class_names),
-    )
+    return Arrays.of_parts(spec.name, parts, spec.class_names)
 
 
 def _characters(part: Any, source: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

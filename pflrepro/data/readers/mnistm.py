@@ -26,13 +26,7 @@ def mnistm(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
         raise CorruptFile(f"{path} is corrupt: it has more than {_LIMIT:,} bytes")
     values = read_pickle(path.read_bytes(), path)
     parts = [_part(values, name, path) for name in ("train", "valid", "test")]
-    return Arrays(
-        name=spec.name,
-        x=np.concatenate([x for x, _ in parts]),
-        y=np.concatenate([y for _, y in parts]),
-        split=np.repeat(np.array([0, 0, 1], dtype=np.uint8), [len(y) for _, y in parts]),
-        classes=np.array(spec.class_names),
-    )
+    return Arrays.of_parts(spec.name, parts, spec.class_names)
 
 
 def _part(values: dict[str, Any], name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:

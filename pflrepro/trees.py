@@ -157,9 +157,10 @@ class Tree(dict):
 
 def _mixed(weights: Tensor, leaf: Tensor) -> Tensor:
     """sum_j weights[..., j] * leaf[j], in the memory order that the rows of `leaf` have."""
-    if leaf.ndim < 3 or leaf.is_contiguous():
+    # a channel axis of length 1 has no order of its own: it goes last, as the channels-last layout has it
+    order = sorted(range(1, leaf.ndim), key=lambda axis: (leaf.stride(axis), leaf.shape[axis]), reverse=True)
+    if order == list(range(1, leaf.ndim)):
         return torch.tensordot(weights, leaf, 1)
-    order = sorted(range(1, leaf.ndim), key=leaf.stride, reverse=True)
     mixed = torch.tensordot(weights, leaf.permute(0, *order), 1)
     kept = weights.ndim - 1
     back = [kept + order.index(dimension) for dimension in range(1, leaf.ndim)]

@@ -114,6 +114,8 @@ def test_mixing_keeps_values_and_memory_order_of_the_rows(weights) -> None:
         torch.testing.assert_close(
             vmap(lambda w, name=name: moved.only([name]).mix(w))(weights[None])[name][0], found[name]
         )
+    single = torch.randn(3, 2, 4, 5, 1).permute(0, 1, 4, 2, 3)  # one channel, channels-last
+    assert Tree(k=single).mix(weights).k.stride()[-4:] == single.stride()[-4:] == (20, 1, 5, 1)
     assert found.matrix.stride()[-2:] == (1, 4) and found.kernel.stride()[-4:] == moved.kernel.stride()[-4:]
 
 

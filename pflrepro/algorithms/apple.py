@@ -101,8 +101,9 @@ class Apple(Method):
         """w_i^p from the own core and weights in `params` and the cores of the others as received."""
         p = params.weights.p
         own = (torch.arange(len(p), device=p.device) == ctx.info.id).to(p.dtype)
-        others = ctx.common.cores.mix(p * (1 - own))
-        return others + params.only(others) * (p * own).sum()
+        others, share = ctx.common.cores.mix(p * (1 - own)), (p * own).sum()
+        # one operation, which also keeps the memory order of the weights
+        return others.map(lambda other, mine: torch.addcmul(other, mine, share), params.only(others))
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params | self.mixture(params, ctx), local, batch, ctx)

@@ -257,4 +257,6 @@ def _stacked_layout(leaf: Tensor) -> Tensor:
     """Matrices [n, a, b] column by column, convolution weights [n, o, i, h, w] channels-last, one row after the other."""
     order = (0, 2, 1) if leaf.ndim == 3 else (0, 1, 3, 4, 2)
     back = (0, 2, 1) if leaf.ndim == 3 else (0, 1, 4, 2, 3)
-    return leaf.permute(order).contiguous().permute(back)
+    moved = leaf.permute(order)
+    fresh = torch.empty(moved.shape, dtype=leaf.dtype, device=leaf.device)  # `contiguous` ignores axes of length 1
+    return fresh.copy_(moved).permute(back)

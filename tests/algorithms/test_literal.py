@@ -119,7 +119,7 @@ def literal_dbe(data: Federation, settings: Settings, kappa: float, mu: float):
     for t in range(settings.rounds):
         evaluate()
         uploads, sizes = [], []
-        for client in cohort(SEED, t, data.clients, settings.participation):
+        for client in cohort(SEED, t, data.clients, settings):
             local_base, local_head = copy.deepcopy(base), copy.deepcopy(head)
             optimiser = torch.optim.SGD(
                 [*local_base.parameters(), *local_head.parameters(), memories[client]], lr=settings.lr
@@ -231,7 +231,7 @@ def literal_gpfl(data: Federation, settings: Settings, valve: nn.Module, embeddi
 
     for t in range(settings.rounds):
         evaluate()
-        chosen = [int(i) for i in cohort(SEED, t, data.clients, settings.participation)]
+        chosen = [int(i) for i in cohort(SEED, t, data.clients, settings)]
         for i in chosen:
             arguments = (options["guidance"], options["decay"], options["magnitude"] == "sample")
             clients[i].train(epochs(data, settings, t, i), settings.lr, *arguments)

@@ -16,7 +16,7 @@ ACTIONS = {
 }
 COLUMNS = {
     "get": ("name", "action", "state", "path"),
-    "status": ("name", "state", "samples", "path", "detail"),
+    "status": ("name", "state", "samples", "licence", "origin", "path", "detail"),
     "verify": ("name", "state", "path", "detail"),
 }
 

@@ -277,10 +277,9 @@ class Simulation:
         if "held" in result:
             replica.held = replica.held.put(chosen, result.held)
         if not self.traffic and not prefix:
-            rows = max(len(ids), 1)
             common, own = method.send(replica.server, cohort_tree)
             down = method.received(common, own[0]).size()
-            self.traffic = {"numbers_down": float(down), "numbers_up": result.upload.size() / rows}
+            self.traffic = {"numbers_down": float(down), "numbers_up": result.upload.size() / max(len(ids), 1)}
 
     def _server_context(self, program: Program, phase: Phase | None, clock: Clock, received: Tree) -> Context:
         scalars = program.scalars(phase, clock)

@@ -229,7 +229,7 @@ def _parts(name: str) -> list[type[Method]]:
             raise unknown("plug-in", plugin, PLUGINS)
         if (plugin, host) in _REFUSED:
             raise UserError(f"{name}: {plugin} is not defined for {host}: {_REFUSED[plugin, host]}")
-    return [_host(host), *(_load(f"pflrepro.algorithms.{PLUGINS[plugin].path}") for plugin in plugins)]
+    return [_host(host), *map(load_plugin, plugins)]
 
 
 def _host(name: str) -> type[Method]:

@@ -31,19 +31,9 @@ With --json, one object; accuracies are fractions in [0, 1]:
 """
 # Options that become fields of the experiment under the same name, where they are given.
 SETTINGS = (
-    *(
-        "partition",
-        "clients",
-        "partition_seed",
-        "min_size",
-        "proxy",
-        "model",
-        "rounds",
-        "participation",
-        "local_epochs",
-    ),
-    *("batch_size", "lr", "momentum", "weight_decay", "drop_last", "receivers", "statistics", "patience"),
-    *("participation_low", "sampling", "closing", "local_steps", "augment", "fit_batch"),
+    *("partition", "clients", "partition_seed", "min_size", "proxy", "model", "rounds", "participation"),
+    *("local_epochs", "batch_size", "lr", "momentum", "weight_decay", "drop_last", "receivers", "statistics"),
+    *("patience", "participation_low", "sampling", "closing", "local_steps", "augment", "fit_batch"),
 )
 
 

@@ -118,15 +118,16 @@ def _official_test(task: _Task, x: np.ndarray | None = None) -> Clients:
 
 def _augment_once(task: _Task) -> Clients:
     """Each training image is cropped at random from itself with a black edge of 4 and flipped with odds 1/2, once [FedBR 9.10]."""
-    x = task.clients.x
-    draws = generator(task.seed, "shift/crops").integers(0, [9, 9, 2], (len(x), 3))
-    height, width = x.shape[-2:]
-    padded = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(4, 4), (4, 4)])
-    cropped = np.empty_like(x)
-    for row, (top, left, flipped) in enumerate(draws.tolist()):
-        crop = padded[row, ..., top : top + height, left : left + width]
-        cropped[row] = crop[..., ::-1] if flipped else crop
-    return _official_test(task, cropped)
+    import torch
+
+    from pflrepro.data.augment import PADDING, crop_and_flip
+
+    x = torch.from_numpy(task.clients.x)
+    places = np.array([2 * PADDING + 1, 2 * PADDING + 1, 2])
+    draws = generator(task.seed, "shift/crops").integers(0, places, (len(x), 3))
+    draws[:, 2] = 1 - draws[:, 2]  # a flip is the lower half of its range
+    numbers = torch.from_numpy((draws + 0.5) / places)
+    return _official_test(task, crop_and_flip(x, numbers, torch.zeros((), dtype=x.dtype)).numpy())
 
 
 def _corrupt_half(task: _Task) -> Clients:

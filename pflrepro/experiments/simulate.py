@@ -28,26 +28,15 @@ def simulate(
     Its clients' models are `pflrepro.simulation.client_models(simulation)`. The numbers are those of `pflrepro.run`.
     """
     from pflrepro.experiments.config import Experiment
-    from pflrepro.experiments.identity import load_federation
-    from pflrepro.simulation.simulation import Simulation
+    from pflrepro.experiments.training import Machine
 
     if rounds is not None:
         check_range("rounds", rounds, 1, integer=True)
     chosen = [experiments] if isinstance(experiments, Experiment) else list(experiments)
     if not chosen or len({replace(each, seed=0) for each in chosen}) != 1:
         raise UserError("a simulation is made of experiments that differ in nothing but the seed, one at least")
-    first = chosen[0]
-    simulation = Simulation(
-        first.method(),
-        load_federation(first.data, data_root, device),
-        first.model,
-        first.settings(),
-        [each.seed for each in chosen],
-        backend=backend,
-        device=device,
-        workers=workers,
-        dtype=first.dtype,
-    )
+    machine = Machine(device=device, data_root=data_root)
+    simulation = machine.simulation(chosen, backend, workers)
     while not simulation.finished and (rounds is None or simulation.round < rounds):
         simulation.step()
     return simulation

@@ -52,20 +52,20 @@ class Machine:
     simulate: Callable[..., Any] | None = None
     data_root: str | Path | None = None
 
-    def simulation(self, jobs: Sequence[Job], backend: str, workers: int | None) -> Any:
-        """The engine for these jobs, before its first round."""
+    def simulation(self, experiments: Sequence[Experiment], backend: str, workers: int | None) -> Any:
+        """The engine for these experiments, which differ in nothing but the seed, before its first round."""
         from pflrepro.experiments.identity import load_federation
 
         simulate = self.simulate
         if simulate is None:
             from pflrepro.simulation import Simulation as simulate
-        experiment = jobs[0].experiment
+        experiment = experiments[0]
         return simulate(
             experiment.method(),
             load_federation(experiment.data, self.data_root, self.device),
             experiment.model,
             experiment.settings(),
-            [job.experiment.seed for job in jobs],
+            [each.seed for each in experiments],
             backend=backend,
             device=self.device,
             workers=workers,
@@ -150,7 +150,7 @@ def _train_group(group: Group, store: Store, machine: Machine, progress: Progres
 
 def _resumed(group: Group, store: Store, machine: Machine) -> Any:
     """The engine at the group's round; if a checkpoint does not fit it, the whole group starts afresh."""
-    simulation = machine.simulation(group.jobs, group.backend, group.workers)
+    simulation = machine.simulation([job.experiment for job in group.jobs], group.backend, group.workers)
     if not any(group.checkpoints):
         return simulation
     try:
@@ -164,7 +164,7 @@ def _resumed(group: Group, store: Store, machine: Machine) -> Any:
     for job in group.jobs:
         store.drop_checkpoint(job.id, reason)
     group.round, group.checkpoints = 0, [None] * len(group.jobs)
-    return machine.simulation(group.jobs, machine.backend, machine.workers)
+    return machine.simulation([job.experiment for job in group.jobs], machine.backend, machine.workers)
 
 
 def _run_to_the_end(

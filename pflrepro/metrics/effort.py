@@ -15,8 +15,10 @@ from pflrepro.algorithms.contract import one_hot
 from pflrepro.algorithms.pfedfda import PFedFDA
 from pflrepro.algorithms.task import Context
 from pflrepro.errors import UserError
+from pflrepro.simulation.inspection import further_round
 from pflrepro.simulation.loop import Loop, train_one
 from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree
 
 
@@ -31,15 +33,13 @@ def each_training(
     if chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= simulation.task.clients:
         raise UserError(f"clients are numbers in 0..{simulation.task.clients - 1}, one at least, not {clients}")
     program = simulation.program(method, backend=Loop())
-    clock, replica = simulation.clock(simulation.round), simulation.replicas[index]
-    cohorts = [chosen if other is replica else chosen[:0] for other in simulation.replicas]
-    launch = simulation.launch(program, clock, cohorts, program.method.phases(clock), "")
+    launch = further_round(simulation, program, index, chosen)
     for i in range(len(launch)):
         yield partial(_train, program, launch, i)
 
 
 def _train(program, launch, i: int) -> Tree:
-    with torch.no_grad():
+    with single_threaded(program.federation.device), torch.no_grad():
         return train_one(program, launch, i)
 
 

@@ -17,6 +17,7 @@ from pflrepro.simulation.loop import Loop
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.settings import Settings
 from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree
 
 SAMPLES, BATCH, TEST_ROWS = 100, 10, 1  # divisible by every method's batches, also behind FedFomo's validation share
@@ -74,17 +75,15 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
     meter = _Meter(simulation, base, head)
     simulation.backend = meter
     one = np.zeros(1, dtype=np.int64)
-    if method.prologue() is not None:
-        simulation._prologue()
-    for t in (SECOND - 1, SECOND):
-        meter.counted = {}
-        simulation._train(method, simulation.clock(t), [one])
     replica = simulation.replicas[0]
-    simulation.round, simulation.settings = (
-        settings.rounds,
-        replace(settings, receivers="selected"),
-    )  # one client's test
-    simulation._scores(simulation.program(), replica, simulation.clock(settings.rounds))
+    with single_threaded(simulation.device):
+        simulation._prologue()
+        for t in (SECOND - 1, SECOND):
+            meter.counted = {}
+            simulation._train(method, simulation.clock(t), [one])
+        # with receivers = selected one client is tested
+        simulation.round, simulation.settings = settings.rounds, replace(settings, receivers="selected")
+        simulation._scores(simulation.program(), replica, simulation.clock(settings.rounds))
     received, _ = simulation._receive(method, replica, one, SECOND)
     supplied = received.common.get("supplied", Tree())
     phases = method.phases(simulation.clock(SECOND))

@@ -64,17 +64,20 @@ def client_models(simulation: Simulation, index: int = 0, after: bool = False) -
     of a further round, which is run on copies; the simulation stays as it is.
     """
     program = simulation.program(backend=Loop())
-    replica, clock = simulation.replicas[index], simulation.clock(simulation.round)
-    everyone = np.arange(simulation.task.clients)
+    clock, everyone = simulation.clock(simulation.round), np.arange(simulation.task.clients)
     if after:
-        phases = simulation.method.phases(clock)
-        # only this seed's rows: the others' cohorts are empty
-        cohorts = [everyone if other is replica else everyone[:0] for other in simulation.replicas]
-        launch = simulation.launch(program, clock, cohorts, phases, "")
+        launch = further_round(simulation, program, index, everyone)
     else:
-        launch = simulation.test_launch(program, replica, clock, everyone)
+        launch = simulation.test_launch(program, simulation.replicas[index], clock, everyone)
     with single_threaded(simulation.device), torch.no_grad():
         return [_model(program, launch, i, after, clock) for i in range(len(launch))]
+
+
+def further_round(simulation: Simulation, program: Program, index: int, clients: np.ndarray) -> Launch:
+    """The local training of the next round, of `clients` of seed number `index` alone; nothing of it flows back."""
+    clock, mine = simulation.clock(simulation.round), simulation.replicas[index]
+    cohorts = [clients if replica is mine else clients[:0] for replica in simulation.replicas]
+    return simulation.launch(program, clock, cohorts, program.method.phases(clock), "")
 
 
 def samples(simulation: Simulation, client: int | None = None, split: str = "test") -> tuple[Tensor, Tensor]:

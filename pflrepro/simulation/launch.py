@@ -24,6 +24,7 @@ class Launch:
         test: the test batches. scalars: phase name -> device scalars; "" for the functions outside of phases.
         adapt: phases that a copy goes through before it is tested, with their tables.
         t: the round. score_after: test after local training. score_held: test, adapted, what an absent client would hold.
+        arranged: seed's place -> `received` as the loop backend trains with it, kept while the launch lasts.
     """
 
     received: list[Tree]
@@ -39,6 +40,7 @@ class Launch:
     t: int = 0
     score_after: bool = True
     score_held: bool = False
+    arranged: dict[int, Tree] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -46,7 +48,8 @@ class Launch:
     def one(self, i: int) -> Launch:
         """The launch with row `i` alone, and only what that row received."""
         part = self.part(np.array([i]))
-        return replace(part, received=[self.received[int(self.seed_of[i])]], seed_of=np.zeros(1, np.int64))
+        alone = {"received": [self.received[int(self.seed_of[i])]], "seed_of": np.zeros(1, np.int64)}
+        return replace(part, **alone, arranged={})
 
     def part(self, chosen: np.ndarray) -> Launch:
         """The launch with only the rows `chosen`."""

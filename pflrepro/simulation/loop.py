@@ -19,7 +19,6 @@ from pflrepro.errors import RunFailed, UserError
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.schedule import AUGMENT, Table
-from pflrepro.simulation.threads import single_threaded
 from pflrepro.simulation.workers import Work, Workers
 from pflrepro.trees import Tree, WholeBatch, stack
 
@@ -61,7 +60,7 @@ class Loop:
             load = load + launch.test.steps
         order = [int(i) for i in np.argsort(-load, kind="stable")]
         results: dict[int, Tree] = {}
-        with single_threaded(program.federation.device), torch.no_grad():
+        with torch.no_grad():
             while order and (program.federation.device.type != "cpu" or not self._pays(program, work, load[order])):
                 i = order.pop()  # the shortest: it also tells what a batch costs
                 started = time.perf_counter()
@@ -93,7 +92,10 @@ ROW_OVERHEAD = 0.02  # seconds to hand one row to a worker and to take its resul
 
 def train_one(program: Program, launch: Launch, i: int) -> Tree:
     """`local` of row `i` behind its client phases."""
-    received, row = _of_row(program, launch, i)
+    return _train(program, launch, i, *_of_row(program, launch, i))
+
+
+def _train(program: Program, launch: Launch, i: int, received: Tree, row: Tree) -> Tree:
     with _located(program, launch, i, lambda: "at the start of the round"):
         local = program.begin(received, row, launch.scalars[""])
     for phase, table in zip(launch.phases, launch.tables, strict=True):
@@ -116,7 +118,7 @@ def tested_one(program: Program, launch: Launch, i: int) -> tuple[Tree, Tree]:
 def _participate_one(program: Program, launch: Launch, i: int) -> Tree:
     received, row = _of_row(program, launch, i)
     scalars = launch.scalars[""]
-    local = train_one(program, launch, i)
+    local = _train(program, launch, i, received, row)
     with _located(program, launch, i, lambda: "at the end of the round", lambda: local):
         result = program.finish(local, received, row, scalars)
     if launch.score_after or launch.score_held:
@@ -213,23 +215,15 @@ def _score(program: Program, launch: Launch, i: int, params: Tree, statistics: T
 
 
 def _of_row(program: Program, launch: Launch, i: int) -> tuple[Tree, Tree]:
-    """(what row `i` received, its row), for training."""
-    return _arranged(program, launch.received[int(launch.seed_of[i])]), fast_layout(launch.rows[i])
-
-
-_last_arranged: list[tuple[Tree, Tree]] = []
-
-
-def _arranged(program: Program, received: Tree) -> Tree:
-    """What all rows received in the memory order of their parameters: else each step would mix the two, at several times the
-    cost. It is the same tree for many rows, so the last one is kept. Supplied data stay as they are.
+    """(what row `i` received, its row), for training, in the memory order of the parameters: else each step would mix the two, at
+    several times the cost. What many rows received is arranged once a launch; supplied data stay as they are.
     """
-    if not _last_arranged or _last_arranged[0][0] is not received:
+    seed = int(launch.seed_of[i])
+    if seed not in launch.arranged:
+        received = launch.received[seed]
         common = fast_layout(received.common.without(["supplied"]), stacks=program.method.server_store)
-        if "supplied" in received.common:
-            common["supplied"] = received.common.supplied
-        _last_arranged[:] = [(received, received | Tree(common=common))]
-    return _last_arranged[0][1]
+        launch.arranged[seed] = received | Tree(common=common)
+    return launch.arranged[seed], fast_layout(launch.rows[i])
 
 
 def fast_layout(local: Tree, stacks: bool = False) -> Tree:

@@ -9,18 +9,22 @@ probes for `--steps` of the 4,000 steps; they take turns `--repeat` times, the r
 * `together`: `pflrepro.metrics.mdl.curves`.
 * `plain`: a module, a `DataLoader` and `torch.optim.Adam` a probe, one after another, PyTorch's own number of threads.
 * `lean`: the same without a `DataLoader` (batches by index), one thread.
+* `bound`: nothing but the matrix products of all these steps, on operands that never change, the probes dealt out to one thread a
+  core. No way to train the probes can take less, so `lean` / `bound` is the most that can be gained.
 
-On a CPU a probe of this width is bound by its matrix products, which `lean` already does at the speed of one core: two cores can
-gain a factor of two and what the optimiser's step takes, no more. Narrow probes (`--features 64 --hidden 64`) gain from being together.
+On a CPU a probe of this width is bound by its matrix products, which `lean` already does at the speed of one core. Narrow probes
+(`--features 64 --hidden 64`) gain from being together.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +33,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from pflrepro.cores import usable_cores
 from pflrepro.metrics.mdl import Probe, curve_sizes, curves
 
 CLASSES = 10
@@ -73,11 +78,35 @@ def one_after_another(sets: list[tuple[Tensor, Tensor]], probe: Probe, loader: b
                     float(F.cross_entropy(one(x[pool:]), y[pool:]))
 
 
+def products(size: int, features: int, probe: Probe) -> None:
+    """The matrix products of training a probe on `size` samples: outputs, gradients of weights and, behind the first layer, inputs."""
+    torch.set_num_threads(1)  # belongs to the thread that calls it
+    rows, widths = min(size, probe.batch), (features, *probe.hidden, CLASSES)
+    layers = [(torch.rand(rows, a), torch.rand(a, b), torch.rand(rows, b)) for a, b in itertools.pairwise(widths)]
+    for _ in range(probe.steps):
+        for place, (x, weight, out) in enumerate(layers):
+            x @ weight
+            x.T @ out
+            if place:
+                out @ weight.T
+
+
+def bound(sets: list[tuple[Tensor, Tensor]], probe: Probe) -> None:
+    work = []
+    for x, y in sets:
+        for size in curve_sizes(len(y) - probe.validating(len(y)), probe).tolist():
+            work += [(size, x.shape[1], probe)] * probe.seeds
+    with ThreadPoolExecutor(usable_cores()) as threads:
+        list(threads.map(lambda each: products(*each), sorted(work, key=lambda each: -each[0])))
+
+
 def seconds(way: str, sets: list[tuple[Tensor, Tensor]], probe: Probe, threads: int) -> float:
     torch.set_num_threads(1 if way == "lean" else threads)
     started = time.perf_counter()
     if way == "together":
         curves(sets, CLASSES, probe)
+    elif way == "bound":
+        bound(sets, probe)
     else:
         one_after_another(sets, probe, loader=way == "plain")
     if sets[0][0].is_cuda:
@@ -99,7 +128,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20, help="of the 4,000 of a measurement")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--ways", default="together,plain,lean")
+    parser.add_argument("--ways", default="together,plain,lean,bound", help="`bound` is for a CPU")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     width = (arguments.hidden, arguments.hidden)
@@ -124,7 +153,7 @@ def main() -> None:
         "what": f"{arguments.clients} clients x {arguments.seeds} seeds x {arguments.sizes} sizes of probes on "
         f"K = {arguments.features}, two hidden layers of {arguments.hidden}, {arguments.steps} steps each, seconds",
         "seconds": {way: [round(value, 3) for value in values] for way, values in times.items()},
-        "ratio": {way: round(middle[way] / middle["together"], 2) for way in ways if way != "together"},
+        "ratio to together": {way: round(middle[way] / middle["together"], 2) for way in ways if way != "together"},
         "device": torch.cuda.get_device_name() if arguments.device.startswith("cuda") else platform.machine(),
         "threads": threads,
         "torch": torch.__version__,

@@ -1,32 +1,33 @@
-"""Round time of every method relative to FedAvg, beside what its passes and vector updates predict.
+"""Round time of every method relative to FedAvg, beside what its own products and updates take.
 
     python benchmarks/methods.py [--backend loop] [--out benchmarks/methods_cpu.json] [NAME ...]
 
 The papers' CNN on 28x28 images of ten classes, 20 clients with 100 samples each, batch 10, one local epoch. FedAvg and a method
 take turns, round by round, after one round each to warm up; the ratio is that of the medians, training and aggregation without tests.
 
-The prediction: every operation of a round on the `loop` backend is intercepted; it is given `flops / F + bytes / B` seconds, with the
-floating-point operations of convolutions, matrix products and their gradients, and the bytes that any operation reads and writes.
-B is this machine's rate for a long axpy, F is fitted to FedAvg's own round; Cholesky factors count at the rate of one of 512 x 512.
-`excess` is measured / predicted ratio; what is above 1.5 needs an explanation, for which `operations`, the number of calls relative
-to FedAvg's, may serve: each costs some microseconds.
+The prediction: every operation of a round is intercepted. Convolutions and matrix products (with their gradients), and operations on
+at least 4,096 numbers (updates of weights, Cholesky factors, ...), are given what the same operation takes by itself: the median of
+seven calls with the operands at hand, once for each kind, shape and memory order. The predicted ratio is that of the sums. Smaller
+operations, Python and caches that are emptied in between are what `excess` = measured / predicted ratio shows; `operations` is the
+number of calls relative to FedAvg's.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from pflrepro.algorithms import build_method
@@ -35,36 +36,45 @@ from pflrepro.data.federation import Federation
 from pflrepro.simulation import Settings, Simulation
 
 CLIENTS, EACH = 20, 100
-
-
-def factorisation(name: str, args: tuple) -> float:
-    """Floating-point operations of Cholesky factors and solves (pFedFDA), which the registry does not know."""
-    if name == "aten.linalg_cholesky_ex":
-        return args[0].numel() * args[0].shape[-1] / 3
-    if name == "aten._cholesky_solve_helper":  # right-hand sides [.., n, k], factor [.., n, n]
-        return 2 * args[0].numel() * args[0].shape[-2]
-    return 0.0
+LARGE = 4_096  # numbers in an operand from which an operation counts as work
 
 
 class Work(TorchDispatchMode):
-    """Counts what the operations inside do: the floating-point operations of products and convolutions, the bytes that all move."""
+    """Adds up what the products and the large operations inside take by themselves.
+
+    Attributes:
+        seconds: their sum. calls: the number of all operations.
+    """
+
+    alone: ClassVar[dict[tuple, float]] = {}
 
     def __init__(self) -> None:
         super().__init__()
-        self.flops, self.factors, self.bytes, self.calls = 0, 0.0, 0, 0
+        self.seconds, self.calls = 0.0, 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        out = function(*args, **kwargs)
         self.calls += 1
-        packet = function._overloadpacket
-        if packet in flop_registry:
-            self.flops += flop_registry[packet](*args, **kwargs, out_val=out)
-        self.factors += factorisation(str(packet), args)
-        if not function.is_view:
-            tensors = [leaf for leaf in tree_leaves((args, kwargs, out)) if isinstance(leaf, torch.Tensor)]
-            self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        return out
+        operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        large = function._overloadpacket in flop_registry or any(tensor.numel() >= LARGE for tensor in operands)
+        if large and not function.is_view:
+            kind = (function, *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in operands))
+            if kind not in self.alone:
+                self.alone[kind] = seconds_of_a_call(function, args, kwargs)
+            self.seconds += self.alone[kind]
+        return function(*args, **kwargs)
+
+
+def seconds_of_a_call(function: Callable, args: tuple, kwargs: dict) -> float:
+    """The median of seven calls; operations that write to an operand get copies."""
+    if function._schema.is_mutable:
+        args, kwargs = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs))
+    times = []
+    for _ in range(7):
+        started = time.perf_counter()
+        function(*args, **kwargs)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
 
 
 def federation() -> Federation:
@@ -84,37 +94,13 @@ def seconds_of_a_round(one: Simulation) -> float:
     return time.perf_counter() - started
 
 
-def work_of_a_round(name: str) -> Work:
+def work_of_a_round(name: str, backend: str) -> Work:
     """The operations of the second round: by then previous models, prototypes and the like exist."""
-    one = simulation(name, "loop")
+    one = simulation(name, backend)
     one.step()
     with Work() as work:
         one.step()
     return work
-
-
-def bytes_a_second() -> float:
-    """What an axpy of the network's size moves, over more tensors than a cache holds."""
-    pairs = [(torch.rand(582_026), torch.rand(582_026)) for _ in range(64)]
-    best = math.inf
-    for _ in range(5):
-        started = time.perf_counter()
-        for a, b in pairs:
-            torch.add(a, b, alpha=0.1)  # a new tensor, as in a functional update
-        best = min(best, time.perf_counter() - started)
-    return 3 * 582_026 * 4 * len(pairs) / best
-
-
-def factors_a_second() -> float:
-    """Floating-point operations a second of a Cholesky factor of 512 x 512 in double precision."""
-    a = torch.rand(2, 512, 512, dtype=torch.float64)
-    a = a @ a.mT + torch.eye(512, dtype=torch.float64)
-    best = math.inf
-    for _ in range(10):
-        started = time.perf_counter()
-        torch.linalg.cholesky_ex(a)
-        best = min(best, time.perf_counter() - started)
-    return factorisation("aten.linalg_cholesky_ex", (a,)) / best
 
 
 def compare(name: str, backend: str, rounds: int) -> tuple[float, float]:
@@ -136,16 +122,12 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     names = arguments.names or [*ALGORITHMS, *(f"{plugin.hosts[0]}+{plugin.name}" for plugin in PLUGINS.values())]
-    moved, factored = bytes_a_second(), factors_a_second()
-    plain = work_of_a_round("fedavg")
-    rate = None
+    plain = work_of_a_round("fedavg", arguments.backend)
     rows = []
     for name in names:
         ours, fedavg = compare(name, arguments.backend, arguments.rounds)
-        rate = rate or plain.flops / max(fedavg - plain.bytes / moved, 0.2 * fedavg)
-        work = work_of_a_round(name)
-        seconds = work.flops / rate + work.bytes / moved + work.factors / factored
-        predicted = seconds / (plain.flops / rate + plain.bytes / moved)
+        work = work_of_a_round(name, arguments.backend)
+        predicted = work.seconds / plain.seconds
         row = {
             "name": name,
             "seconds_per_round": round(ours, 4),
@@ -166,8 +148,7 @@ def main() -> None:
             "clients": CLIENTS,
             "samples": EACH,
         }
-        rates = {"bytes_a_second": moved, "flops_a_second": rate, "factors_a_second": factored}
-        record = {"machine": machine, "case": note} | rates | {"rows": rows}
+        record = {"machine": machine, "case": note, "rows": rows}
         arguments.out.write_text(json.dumps(record, indent=1) + "\n")
 
 

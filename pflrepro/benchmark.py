@@ -13,8 +13,8 @@ import platform
 import resource
 import statistics
 import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.models import build_model
 from pflrepro.simulation.settings import Settings
 from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.watch import now
 
 CASES = ("fedavg", "fedavg+dbe", "gpfl")
 LR, BATCH, KAPPA, GUIDANCE, DECAY = 0.005, 10, 50.0, 0.01, 0.1  # as the methods' defaults
@@ -53,8 +54,7 @@ def compare(
     takes only that part of each client's samples. `progress` writes a line a round to standard error.
     """
     for case in cases:
-        if case not in CASES:
-            raise unknown("benchmark case", case, CASES)
+        check_word("benchmark case", case, CASES)
     check_range("rounds", rounds, 1, integer=True)
     check_range("share", share, 0, 1, open_low=True)
 
@@ -239,13 +239,10 @@ def _ours(case: str, federation: Federation, backend: str, device: str, workers:
 
 
 def _timed(call: Any, device: str) -> float:
-    if str(device).startswith("cuda"):
-        torch.cuda.synchronize()
-    started = time.perf_counter()
+    clock = partial(now, torch.device(device))
+    started = clock()
     call()
-    if str(device).startswith("cuda"):
-        torch.cuda.synchronize()
-    return time.perf_counter() - started
+    return clock() - started
 
 
 def _record(

@@ -115,13 +115,10 @@ def _plugin(entry: Entry) -> str:
 
 
 def _cost(name: str, cost: Cost) -> str:
-    def times(value: float) -> str:
-        return f"{value:.3g}"
-
-    sizes = [f"{getattr(cost, part) / cost.model:.3f}" for part in ("down", "up", "memory")]
-    passes = [times(getattr(cost, part)) for part in ("backward", "forward", "head_only")]
-    test = f"{times(cost.test_backward)}, {times(cost.test_forward)}"
-    return f"| `{name}` | {' | '.join([*sizes, *passes, test, str(cost.server_steps)])} |\n"
+    counts = cost.relative()
+    sizes = [f"{counts.pop(part):.3f}" for part in ("down", "up", "memory")]
+    passes = [f"{count:.3g}" for count in counts.values()]  # of training, then the two before a test
+    return f"| `{name}` | {' | '.join([*sizes, *passes[:3], ', '.join(passes[3:]), str(cost.server_steps)])} |\n"
 
 
 def _section(entry: Entry, kind: type[Method]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable
 from importlib import metadata, util
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pflrepro import __version__
+from pflrepro.cores import usable_cores
 from pflrepro.errors import UserError
 
 PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "papermill", "jupyterlab")
@@ -51,8 +51,9 @@ def devices() -> list[dict[str, str]]:
     """The processor and every CUDA device."""
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found = [{"name": "cpu", "about": f"{platform.machine()}, {cores} cores, {torch.get_num_threads()} threads"}]
+    found = [
+        {"name": "cpu", "about": f"{platform.machine()}, {usable_cores()} cores, {torch.get_num_threads()} threads"}
+    ]
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         properties = torch.cuda.get_device_properties(index)
         found.append(

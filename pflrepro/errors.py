@@ -40,6 +40,14 @@ def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:
     return UserError(f"unknown {kind} {name!r}; valid: {', '.join(nearest or names) or '(none)'}")
 
 
+def check_word(name: str, value: Any, valid: Iterable[str]) -> Any:
+    """Return `value` if it is one of `valid`, else raise the error of `unknown`."""
+    names = tuple(valid)
+    if value not in names:
+        raise unknown(name, value, names)
+    return value
+
+
 def check_range(
     name: str,
     value: Any,
@@ -47,16 +55,17 @@ def check_range(
     high: float | None = None,
     *,
     open_low: bool = False,
+    open_high: bool = False,
     integer: bool = False,
 ) -> Any:
-    """Return `value` if it is a finite number in [low, high] (or ]low, high]), else raise `UserError` with the range."""
+    """Return `value` if it is a finite number in [low, high] (without an open end), else raise `UserError` with the range."""
     kind = "a whole number" if integer else "a number"
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     whole = not integer or (numeric and float(value).is_integer())
     above = low is None or (numeric and (value > low if open_low else value >= low))
-    below = high is None or (numeric and value <= high)
+    below = high is None or (numeric and (value < high if open_high else value <= high))
     if numeric and whole and above and below:
         return int(value) if integer else value
     lower = "" if low is None else f" {'>' if open_low else '>='} {low:g}"
-    upper = "" if high is None else f"{' and' if lower else ''} <= {high:g}"
+    upper = "" if high is None else f"{' and' if lower else ''} {'<' if open_high else '<='} {high:g}"
     raise UserError(f"{name} must be {kind}{lower}{upper}, not {value!r}")

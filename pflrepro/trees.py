@@ -124,6 +124,14 @@ class Tree(dict):
         """The weighted sums over the rows: sum_j weights[..., j] * leaf[j] for every leaf."""
         return self.map(lambda leaf: _mixed(weights.to(leaf.dtype), leaf))
 
+    def lerp(self, other: Tree, weight: Tensor | float) -> Tree:
+        """self + weight (other - self) for every leaf: exactly `self` at 0 and `other` at 1 (`torch.lerp`)."""
+        return self.map(lambda a, b: torch.lerp(a, b, weight), other)
+
+    def project(self, other: Tree) -> Tensor:
+        """The inner products of every row with `other`: [rows], sum over all entries of leaf[j] * other."""
+        return reduce(operator.add, self.map(_projected, other).leaves())
+
     def to(self, *args: Any, **kwargs: Any) -> Tree:
         """`Tensor.to` on every leaf."""
         return self.map(lambda leaf: leaf.to(*args, **kwargs))
@@ -157,14 +165,25 @@ class Tree(dict):
 
 def _mixed(weights: Tensor, leaf: Tensor) -> Tensor:
     """sum_j weights[..., j] * leaf[j], in the memory order that the rows of `leaf` have."""
-    # a channel axis of length 1 has no order of its own: it goes last, as the channels-last layout has it
-    order = sorted(range(1, leaf.ndim), key=lambda axis: (leaf.stride(axis), leaf.shape[axis]), reverse=True)
+    order = _memory_order(leaf)
     if order == list(range(1, leaf.ndim)):
         return torch.tensordot(weights, leaf, 1)
     mixed = torch.tensordot(weights, leaf.permute(0, *order), 1)
     kept = weights.ndim - 1
     back = [kept + order.index(dimension) for dimension in range(1, leaf.ndim)]
     return mixed.permute(*range(kept), *back)
+
+
+def _projected(rows: Tensor, leaf: Tensor) -> Tensor:
+    """<rows[j], leaf> for every j, read in the memory order of `rows`."""
+    order = _memory_order(rows)
+    return rows.permute(0, *order).flatten(1) @ leaf.permute([axis - 1 for axis in order]).flatten()
+
+
+def _memory_order(rows: Tensor) -> list[int]:
+    """The axes of `rows` but the first, from the largest stride to the smallest."""
+    # a channel axis of length 1 has no order of its own: it goes last, as the channels-last layout has it
+    return sorted(range(1, rows.ndim), key=lambda axis: (rows.stride(axis), rows.shape[axis]), reverse=True)
 
 
 def _flatten(tree: Tree) -> tuple[list[Any], list[str]]:

@@ -29,6 +29,14 @@ def test_arithmetic_works_leaf_by_leaf() -> None:
     assert lists(tree() * torch.tensor(3.0)) == lists(3.0 * tree())
 
 
+def test_interpolation_is_exact_at_both_ends() -> None:
+    a, b = tree(0.1), tree(0.7)
+    assert lists(a.lerp(b, 0.0)) == lists(a) and lists(a.lerp(b, torch.tensor(1.0))) == lists(b)
+    assert lists(tree().lerp(tree(3.0), 0.25)) == {"w": [1.5, 3.0], "inner/b": [4.5], "inner/a": [[6.0]]}
+    with pytest.raises(KeyError, match="trees differ"):
+        a.lerp(b.only(["w"]), 0.5)
+
+
 def test_operands_are_left_alone() -> None:
     a, b = tree(), tree(2.0)
     a + b, a | b, a | Tree(new=torch.ones(1)), a.only(["w"]), a.without(["w"]), a.put(torch.tensor([0]), a[:1])
@@ -87,6 +95,14 @@ def test_mix_takes_weighted_sums_over_rows() -> None:
     assert lists(rows.mix(torch.tensor([0.25, 0.75]))) == lists(tree(2.5))
     matrix = rows.mix(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
     assert lists(matrix[0]) == lists(tree()) and lists(matrix[1]) == lists(tree(2.0))
+
+
+def test_project_takes_the_inner_product_with_every_row() -> None:
+    rows = Tree(w=torch.tensor([[[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [0.0, 0.0]]]), b=torch.tensor([[1.0], [2.0]]))
+    other = Tree(w=torch.tensor([[1.0, 0.0], [2.0, 1.0]]), b=torch.tensor([10.0]))
+    assert rows.project(other).tolist() == [1 + 6 + 4 + 10, 20]
+    turned = rows | Tree(w=rows.w.transpose(1, 2).contiguous().transpose(1, 2))  # another memory order
+    assert turned.project(other).tolist() == [21, 20]
 
 
 def test_select_stack_concatenate_repeat() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from pflrepro.algorithms.received_loss import ReceivedLoss
 from pflrepro.algorithms.simplex import project
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 
@@ -47,9 +47,8 @@ class AFL(ReceivedLoss):
         check_range("AFL's weight_step", self.weight_step, 0)
         check_range("AFL's step_decay", self.step_decay, 0, 1)
         check_range("AFL's floor", self.floor, 0, 1)
-        for option, valid in (("start", ("uniform", "sizes")), ("tested", ("last", "average"))):
-            if getattr(self, option) not in valid:
-                raise unknown(f"{option} of AFL", getattr(self, option), valid)
+        check_word("start of AFL", self.start, ("uniform", "sizes"))
+        check_word("tested of AFL", self.tested, ("last", "average"))
 
     def init_server(self, setup: Setup) -> Tree:
         server = super().init_server(setup)
@@ -76,9 +75,8 @@ class AFL(ReceivedLoss):
         weights = weights.clamp(min=self.floor)
         new = Tree(params=params, weights=weights / weights.sum())
         if self.tested == "average":
-            new["average"] = server.average | (
-                server.average.only(params).map(torch.lerp, params, 1 / (ctx.clock.t + 1))
-            )
+            old = server.average
+            new["average"] = old | old.only(params).lerp(params, 1 / (ctx.clock.t + 1))
         return new
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 FORMS = ("paper", "platform", "platform-2023")
@@ -49,14 +48,13 @@ class APFL(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.form not in FORMS:
-            raise unknown("form of APFL", self.form, FORMS)
+        check_word("form of APFL", self.form, FORMS)
         check_range("APFL's alpha", self.alpha, 0, 1)
         check_range("APFL's alpha_rate", self.alpha_rate, 0)
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
-        start = Tree({name: part.params for name, part in setup.parts.items() if part.kind == "shared"})
-        return super().init_client(setup, info) | Tree(personal=start, alpha=setup.zeros() + self.alpha)
+        start = Tree(personal=setup.pick("shared"), alpha=setup.zeros() + self.alpha)
+        return super().init_client(setup, info) | start
 
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         received = super().model(common, own, client, ctx)
@@ -102,4 +100,4 @@ class APFL(Method):
 
 def mixture(alpha: Tensor, personal: Tree, shared: Tree) -> Tree:
     """alpha v + (1 - alpha) w for the groups of v; exactly v at 1 and w at 0."""
-    return personal.map(lambda v, w: torch.lerp(w, v, alpha), shared.only(personal))
+    return shared.only(personal).lerp(personal, alpha)

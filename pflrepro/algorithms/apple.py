@@ -12,7 +12,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Task
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree, repeat
 
 EPSILON = 1e-3  # base of the exponential scheduler [off]
@@ -56,8 +56,7 @@ class Apple(Method):
         check_range("APPLE's mu", self.mu, 0)
         check_range("APPLE's horizon", self.horizon, 0, 1)
         for option, valid in _WORDS.items():
-            if getattr(self, option) not in valid:
-                raise unknown(f"{option} of APPLE", getattr(self, option), valid)
+            check_word(f"{option} of APPLE", getattr(self, option), valid)
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -105,11 +104,15 @@ class Apple(Method):
         # one operation, which also keeps the memory order of the weights
         return others.map(lambda other, mine: torch.addcmul(other, mine, share), params.only(others))
 
-    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        value, out = super().loss(params | self.mixture(params, ctx), local, batch, ctx)
-        p = params.weights.p
-        away = p - self.sizes(ctx.task, p.dtype)
-        return value + 0.5 * self.mu * ctx.common.strength * (away**2).sum(), out
+    def gradient(self, params: Tree, local: Tree, batch: Tree, ctx: Context, role: str = "shared") -> tuple[Tree, Tree]:
+        """Both gradients from one at the mixture: p_ii g, and <g, w_j^c> + lambda(r) mu (p_ij - p^0_j)."""
+        mixture = self.mixture(params, ctx)
+        grads, local = super().gradient(params | mixture, local, batch, ctx, role)
+        g, p = grads.only(mixture), params.weights.p
+        own = torch.arange(len(p), device=p.device) == ctx.info.id
+        slopes = torch.where(own, g.dot(params.only(g)), ctx.common.cores.only(g).project(g))
+        pull = self.mu * ctx.common.strength * (p - self.sizes(ctx.task, p.dtype))
+        return grads | g * p[ctx.info.id] | Tree(weights=grads.weights + Tree(p=slopes + pull)), local
 
     def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
         if self.core_rate == "run":

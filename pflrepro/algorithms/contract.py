@@ -59,6 +59,7 @@ class Method:
         revision: raised when the numbers of this method change.
         server_store: True where `common` holds a model of every client (it is then never copied a row).
         large_supply: True where what `supply` gives is large (the same).
+        mixes_samples: True where samples are mixed or averaged; refused with networks that take token numbers.
     """
 
     trees: ClassVar[tuple[str, ...]] = ("params",)
@@ -67,6 +68,7 @@ class Method:
     revision: ClassVar[int] = 1
     server_store: ClassVar[bool] = False
     large_supply: ClassVar[bool] = False
+    mixes_samples: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Checks hyper-parameters; every override calls `super().__post_init__()`, so that a plug-in does not hide its host's."""
@@ -161,11 +163,10 @@ class Method:
     def forward(self, params: Tree, x: Tensor, ctx: Context) -> Tree:
         """`z` [B, K] of the base, `logits` [B, C] of the head, and the statistics after the call as `buffers`."""
         read = ctx.buffers
-        z, base = ctx.task.base(params.base, read.get("base", Tree()), x, ctx.training and ctx.trains("base"))
+        training = {group: ctx.training and ctx.trains(group) for group in ("base", "head")}
+        z, base = ctx.task.base(params.base, read.get("base", Tree()), x, training["base"], ctx.key)
         head_input = self.embed(params, z, ctx)
-        logits, head = ctx.task.head(
-            params.head, read.get("head", Tree()), head_input, ctx.training and ctx.trains("head")
-        )
+        logits, head = ctx.task.head(params.head, read.get("head", Tree()), head_input, training["head"], ctx.key)
         after = Tree({name: value for name, value in (("base", base), ("head", head)) if value})
         return Tree(z=z, logits=logits, buffers=after)
 

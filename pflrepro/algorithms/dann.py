@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Source
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
+from pflrepro.models.layers import perceptron
 from pflrepro.trees import Tree, select
 
 _ALONE = ("discriminator",)
@@ -46,14 +48,13 @@ class DANN(Method):
         check_range("DANN's weight", self.weight, 0)
         check_range("DANN's hidden", self.hidden, 1, integer=True)
         check_range("DANN's discriminator_rate", self.discriminator_rate, 0)
-        if self.labels not in ("client", "slot"):
-            raise unknown("labels of DANN", self.labels, ("client", "slot"))
+        check_word("labels of DANN", self.labels, ("client", "slot"))
 
     def layout(self, setup: Setup) -> dict[str, Part]:
         def build() -> nn.Module:
-            sizes = (setup.features, self.hidden, self.hidden, setup.clients)
-            layers = zip(("first", "second", "third"), sizes[:-1], sizes[1:], strict=True)
-            return nn.ModuleDict({name: nn.Linear(before, after) for name, before, after in layers})
+            pairs = pairwise((setup.features, self.hidden, self.hidden, setup.clients))
+            layers = zip(("first", "second", "third"), pairs, strict=True)
+            return nn.ModuleDict({name: nn.Linear(*pair) for name, pair in layers})
 
         return super().layout(setup) | {"discriminator": Part("shared", setup.module("dann/discriminator", build))}
 
@@ -87,10 +88,7 @@ class DANN(Method):
 
     def domain_loss(self, params: Tree, z: Tensor, batch: Tree, ctx: Context) -> Tensor:
         """CE(D(z), i), mean over the true rows."""
-        d, h = params.discriminator, z
-        for layer in ("first", "second"):
-            h = F.relu(F.linear(h, d[f"{layer}.weight"], d[f"{layer}.bias"]))
-        logits = F.linear(h, d["third.weight"], d["third.bias"])
+        logits = perceptron(params.discriminator, z)
         label = ctx.info.id if self.labels == "client" else ctx.common.supplied.slots[ctx.info.id].long()
         return mean(F.cross_entropy(logits, torch.zeros_like(batch.y) + label, reduction="none"), batch)
 

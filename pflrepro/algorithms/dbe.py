@@ -11,6 +11,7 @@ from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.phases import Part, Prologue
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.errors import UserError, check_range
+from pflrepro.models.layers import is_linear
 from pflrepro.trees import Tree
 
 
@@ -105,11 +106,11 @@ class MR(Method):
 
 def _check_head(setup: Setup) -> None:
     """`UserError` where something that changes their length stands between the features and a linear head."""
-    weight = setup.parts["head"].params.get("weight")
-    if weight is not None and weight.ndim == 2 and weight.shape[1] != setup.features:
+    head = setup.parts["head"].params
+    if is_linear(head) and head.weight.shape[1] != setup.features:
         raise UserError(
-            f"DBE's bias and means have the length of the features, {setup.features}, but the head reads {weight.shape[1]} numbers: "
-            "use the host without a projection that changes it (MOON: projection=none)"
+            f"DBE's bias and means have the length of the features, {setup.features}, but the head reads {head.weight.shape[1]} "
+            "numbers: use the host without a projection that changes it (MOON: projection=none)"
         )
 
 

@@ -37,8 +37,7 @@ class Ditto(Method):
         check_range("personal epochs of Ditto", self.personal_epochs, 0, integer=True)
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
-        start = Tree({name: part.params for name, part in setup.parts.items() if part.kind == "shared"})
-        return super().init_client(setup, info) | Tree(personal=start)
+        return super().init_client(setup, info) | Tree(personal=setup.pick("shared"))
 
     def phases(self, clock: Clock) -> list[Phase]:
         return [Phase("personal", passes=self.personal_epochs, stream="clients/personal"), *super().phases(clock)]

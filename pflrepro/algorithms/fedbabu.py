@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pflrepro.algorithms.finetuning import FineTuning
-from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.phases import Part, held
 from pflrepro.algorithms.task import Setup
 
 
@@ -28,5 +28,4 @@ class FedBABU(FineTuning):
     tune_epochs: int = 10
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        parts = super().layout(setup)
-        return parts | {"head": replace(parts["head"], kind="frozen")}
+        return held(super().layout(setup), "frozen", "head")

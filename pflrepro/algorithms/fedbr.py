@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,8 @@ from pflrepro.algorithms.contract import Method, by_label, mean, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.pseudodata import balanced, of_one_client, of_proxy
 from pflrepro.algorithms.task import Context, Setup, Source
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.models.layers import perceptron
 from pflrepro.trees import Tree
 
 _CHOICES = {
@@ -61,6 +63,8 @@ class FedBR(Method):
         global_features: of mixtures: `step`, of the mixture at hand [BR]; `first`, those of the round's first step [BR-code].
     """
 
+    mixes_samples: ClassVar[bool] = True
+
     pseudo: str = "rsm"
     pseudo_samples: int = 0
     pseudo_mean: int = 10
@@ -79,8 +83,7 @@ class FedBR(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         for option, valid in _CHOICES.items():
-            if getattr(self, option) not in valid:
-                raise unknown(f"{option} of FedBR", getattr(self, option), valid)
+            check_word(f"{option} of FedBR", getattr(self, option), valid)
         for option, low in (("pseudo_samples", 0), ("pseudo_mean", 1), ("mixed_samples", 1)):
             check_range(f"FedBR's {option}", getattr(self, option), low, integer=True)
         for option in ("pseudo_weight", "contrast_weight"):
@@ -119,7 +122,7 @@ class FedBR(Method):
         """The phase with the draws of mixtures, and theta trained where the base is."""
         if self.pseudo == "mixture":
             table = Draw("uniform", (self.pseudo_samples or clock.batch_size, self.mixed_samples))
-            phase = replace(phase, draws={**phase.draws, "mixed": table})
+            phase = phase.drawing(mixed=table)
         if self.learns and phase.train is not None and "base" in phase.train:
             phase = replace(phase, train=(*phase.train, "projection"))
         return phase
@@ -206,18 +209,11 @@ class FedBR(Method):
 
     def contrast(self, theta: Tree | None, z_pseudo: Tensor, z_global: Tensor, z_real: Tensor, batch: Tree) -> Tensor:
         """L_con of pairs [B, K], mean over the batch's true rows."""
-        anchor, same, other = (z if theta is None else _project(theta, z) for z in (z_pseudo, z_global, z_real))
+        anchor, same, other = (z if theta is None else perceptron(theta, z) for z in (z_pseudo, z_global, z_real))
         scales = (self.tau_1, self.tau_2) if self.tau_mode == "multiply" else (1 / self.tau_1, 1 / self.tau_2)
         f1, f2 = (scale * F.cosine_similarity(anchor, p) for scale, p in zip(scales, (same, other), strict=True))
         return mean(-F.logsigmoid(f1 - f2), batch)
 
 
 def _trains(phase: Phase) -> bool:
-    return phase.where == "clients" and phase.data != "none" and not phase.scan
-
-
-def _project(theta: Tree, z: Tensor) -> Tensor:
-    """Three linear layers, ReLU between them."""
-    for layer in range(3):
-        z = F.linear(F.relu(z) if layer else z, theta[f"{layer}.weight"], theta[f"{layer}.bias"])
-    return z
+    return phase.local and phase.data != "none"

@@ -10,7 +10,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.scaffold import effective_steps
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree, select
 
 
@@ -40,14 +40,10 @@ class FedCM(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("alpha of FedCM", self.alpha, 0, 1)
-        if self.momentum_mode not in ("clean", "code"):
-            raise unknown("momentum_mode of FedCM", self.momentum_mode, ("clean", "code"))
+        check_word("momentum_mode of FedCM", self.momentum_mode, ("clean", "code"))
 
     def init_server(self, setup: Setup) -> Tree:
-        shared = {
-            name: part.params.map(torch.zeros_like) for name, part in setup.parts.items() if part.kind == "shared"
-        }
-        return super().init_server(setup) | Tree(delta=Tree(shared))
+        return super().init_server(setup) | Tree(delta=setup.pick("shared").map(torch.zeros_like))
 
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         common, own = super().send(server, cohort)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 
@@ -35,8 +35,7 @@ class FedDecorr(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("decorrelation of FedDecorr", self.decorrelation, 0)
-        if self.decorrelation_form not in ("paper", "official"):
-            raise unknown("decorrelation_form of FedDecorr", self.decorrelation_form, ("paper", "official"))
+        check_word("decorrelation_form of FedDecorr", self.decorrelation_form, ("paper", "official"))
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, cross_entropy
-from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.phases import Clock, Part, Phase, held
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree, repeat, select
 
 
@@ -43,14 +43,12 @@ class FedFomo(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("FedFomo's models", self.models, 1, integer=True)
-        if self.norm not in ("l1", "l2"):
-            raise unknown("norm of FedFomo's distance", self.norm, ("l1", "l2"))
-        if self.affinity not in ("raw", "normalised"):
-            raise unknown("form of FedFomo's affinity", self.affinity, ("raw", "normalised"))
+        check_word("norm of FedFomo's distance", self.norm, ("l1", "l2"))
+        check_word("form of FedFomo's affinity", self.affinity, ("raw", "normalised"))
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return {name: replace(part, kind="personal") for name, part in super().layout(setup).items()}
+        return held(super().layout(setup), "personal")
 
     def init_server(self, setup: Setup) -> Tree:
         models = Tree({name: repeat(part.params, setup.clients) for name, part in setup.parts.items()})

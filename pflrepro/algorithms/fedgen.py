@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pflrepro.algorithms.contract import Method, mean, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 
@@ -58,8 +58,7 @@ class FedGen(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.form not in ("simplified", "official"):
-            raise unknown("form of FedGen", self.form, ("simplified", "official"))
+        check_word("form of FedGen", self.form, ("simplified", "official"))
         for option in ("weight", "generator_rate", "generator_decay", "diversity"):
             check_range(f"FedGen's {option}", getattr(self, option), 0)
         for option, low in (("server_steps", 0), ("noise", 1), ("hidden", 1), ("rows", 2)):
@@ -163,7 +162,7 @@ class FedGen(Method):
         if self.generator_decay:
             grads = grads + self.generator_decay * w
         rate, spread = ctx.rate("generator") / (1 - 0.9**k), (1 - 0.999**k).sqrt()
-        m = server.adam.m.map(lambda m, g: m.lerp(g, 0.1), grads)
+        m = server.adam.m.lerp(grads, 0.1)
         v = server.adam.v.map(lambda v, g: (0.999 * v).addcmul_(g, g, value=0.001), grads)
         moved = w.map(lambda w, m, v: torch.addcdiv(w, m * -rate, v.sqrt().div_(spread).add_(1e-8)), m, v)
         return Tree(params=Tree(generator=moved), adam=Tree(m=m, v=v, k=k))

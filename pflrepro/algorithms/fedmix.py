@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.phases import Clock, Draw, Phase
 from pflrepro.algorithms.task import Context, Source
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree, concatenate
 
 
@@ -40,6 +40,7 @@ class FedMix(Method):
     """
 
     large_supply: ClassVar[bool] = True
+    mixes_samples: ClassVar[bool] = True
 
     mixing: float = 0.1
     samples: int = 10
@@ -49,8 +50,7 @@ class FedMix(Method):
         super().__post_init__()
         check_range("mixing of FedMix", self.mixing, 0, 1)
         check_range("samples of FedMix", self.samples, 1, integer=True)
-        if self.scaling not in ("per-sample", "released"):
-            raise unknown("scaling of FedMix", self.scaling, ("per-sample", "released"))
+        check_word("scaling of FedMix", self.scaling, ("per-sample", "released"))
 
     # ---- on the host -------------------------------------------------------------------------------------------------------
     def supply(self, source: Source, t: int) -> Tree | None:
@@ -68,12 +68,10 @@ class FedMix(Method):
         return concatenate(averages)
 
     def phases(self, clock: Clock) -> list[Phase]:
-        return [
-            replace(phase, draws={**phase.draws, "average": Draw("uniform", (phase.batch or clock.batch_size,))})
-            if phase.where == "clients" and not phase.scan
-            else phase
-            for phase in super().phases(clock)
-        ]
+        def drawn(phase: Phase) -> Phase:
+            return phase.drawing(average=Draw("uniform", (phase.batch or clock.batch_size,)))
+
+        return [drawn(phase) if phase.local else phase for phase in super().phases(clock)]
 
     # ---- one client --------------------------------------------------------------------------------------------------------
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:

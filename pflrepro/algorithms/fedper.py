@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.phases import Part, held
 from pflrepro.algorithms.task import Setup
 
 
@@ -18,5 +18,4 @@ class FedPer(Method):
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        parts = super().layout(setup)
-        return parts | {"head": replace(parts["head"], kind="personal")}
+        return held(super().layout(setup), "personal", "head")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 _TEMPERATURE = 4.0  # of the teacher [off]
@@ -53,17 +53,15 @@ class FedPHP(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, valid in (("form", ("official", "legacy")), ("regulariser", ("kd", "mmd"))):
-            if getattr(self, option) not in valid:
-                raise unknown(f"{option} of FedPHP", getattr(self, option), valid)
+        check_word("form of FedPHP", self.form, ("official", "legacy"))
+        check_word("regulariser of FedPHP", self.regulariser, ("kd", "mmd"))
         check_range("FedPHP's weight", self.weight, 0, 1)
         check_range("FedPHP's inheritance", self.inheritance, 0, 1)
         check_range("FedPHP's clip", self.clip, 0)
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def init_client(self, setup: Setup, info: Tree) -> Tree:
-        start = Tree({name: part.params for name, part in setup.parts.items() if part.kind == "shared"})
-        return super().init_client(setup, info) | Tree(history=start, count=setup.zeros())
+        return super().init_client(setup, info) | Tree(history=setup.pick("shared"), count=setup.zeros())
 
     def inherited(self, client: Tree, ctx: Context) -> Tensor:
         """mu, by the client's count of rounds, or in the legacy form by the run's."""
@@ -77,7 +75,7 @@ class FedPHP(Method):
         if self.form == "official":
             return received | client.history
         mu = self.inherited(client, ctx)
-        return received | client.history.map(lambda h, w: torch.lerp(w, h, mu), received.only(client.history))
+        return received | received.only(client.history).lerp(client.history, mu)
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         local = super().begin(common, own, client, ctx)
@@ -114,7 +112,7 @@ class FedPHP(Method):
         if self.form == "legacy":
             return params
         mu, old = self.inherited(ctx.client, ctx), ctx.client.history
-        return params | old.map(lambda h, w: torch.lerp(w, h, mu), params.only(old))
+        return params | params.only(old).lerp(old, mu)
 
 
 def mmd(x: Tensor, y: Tensor, mask: Tensor, adaptive: bool) -> Tensor:

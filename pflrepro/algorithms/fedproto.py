@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, mean, one_hot
-from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.phases import Clock, Part, Phase, held
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 _ABSENT = -1e9  # the score of a class without a prototype: below every true one, and finite
@@ -40,16 +40,13 @@ class FedProto(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("alignment of FedProto", self.alignment, 0)
-        if self.features not in ("training", "after"):
-            raise unknown("features of FedProto", self.features, ("training", "after"))
-        if self.prediction not in ("prototype", "classifier"):
-            raise unknown("prediction of FedProto", self.prediction, ("prototype", "classifier"))
+        check_word("features of FedProto", self.features, ("training", "after"))
+        check_word("prediction of FedProto", self.prediction, ("prototype", "classifier"))
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
-        model = {name: replace(part, kind="personal") for name, part in super().layout(setup).items()}
         none = Tree(c=setup.zeros(setup.classes, setup.features), has=setup.zeros(setup.classes))
-        return model | {"prototypes": Part("frozen", none)}
+        return held(super().layout(setup), "personal") | {"prototypes": Part("frozen", none)}
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         prototypes = common.params.prototypes

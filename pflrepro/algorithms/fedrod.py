@@ -10,7 +10,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method, cross_entropy
 from pflrepro.algorithms.phases import Part
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import unknown
+from pflrepro.errors import check_word
 from pflrepro.trees import Tree
 
 _ABSENT = -1e9  # stands for log 0: its softmax share is 0, and it is finite
@@ -34,8 +34,7 @@ class FedRoD(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.start not in ("copy", "zero"):
-            raise unknown("start of FedRoD's personal head", self.start, ("copy", "zero"))
+        check_word("start of FedRoD's personal head", self.start, ("copy", "zero"))
 
     def layout(self, setup: Setup) -> dict[str, Part]:
         parts = super().layout(setup)
@@ -50,7 +49,7 @@ class FedRoD(Method):
         features = self.embed(params, out.z, ctx).detach()
         training = ctx.training and ctx.trains("personal_head")
         statistics = ctx.buffers.get("personal_head", Tree())
-        added, after = ctx.task.head(params.personal_head, statistics, features, training)
+        added, after = ctx.task.head(params.personal_head, statistics, features, training, ctx.key)
         return out | Tree(added=added, buffers=Tree(personal_head=after) if after else Tree())
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:

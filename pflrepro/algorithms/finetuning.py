@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 _PARTS = {"all": ("base", "head"), "head": ("head",), "base": ("base",)}
@@ -39,19 +39,15 @@ class FineTuning(Method):
         super().__post_init__()
         name = type(self).__name__
         check_range(f"{name}'s tune_epochs", self.tune_epochs, 0, integer=True)
-        for option, valid in (
-            ("tune_parts", tuple(_PARTS)),
-            ("tune_from", ("aggregate", "local")),
-            ("tune_when", ("always", "end")),
-        ):
-            if getattr(self, option) not in valid:
-                raise unknown(f"{option} of {name}", getattr(self, option), valid)
+        check_word(f"tune_parts of {name}", self.tune_parts, _PARTS)
+        check_word(f"tune_from of {name}", self.tune_from, ("aggregate", "local"))
+        check_word(f"tune_when of {name}", self.tune_when, ("always", "end"))
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         client = super().init_client(setup, info)
         if self.tune_from == "aggregate":
             return client
-        return client | Tree({name: part.params for name, part in setup.parts.items() if part.kind == "shared"})
+        return client | setup.pick("shared")
 
     def phases(self, clock: Clock) -> list[Phase]:
         training = super().phases(clock)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import one_hot
+from pflrepro.algorithms.task import Settled, never
 from pflrepro.trees import Tree
 
 EPSILON = 1e-4  # smoothing of the priors, shrinkage and ridge of the covariance [FDA-code]
@@ -153,7 +154,7 @@ def _scores(z: Tensor, line: Tree, first: Tensor, second: Tensor) -> tuple[Tenso
     b = -1/2 mu.w + log pi, b_1 = -d.w, b_11 = -d.w_1, b_2 = -1/2 mu.w_2, b_22 = -1/2 mu.w_22, b_12 = -d.w_2.
     """
     d, E, classes = line.d, line.E, line.d.shape[1]
-    mu, factor = line.mu + first * d, _cholesky(line.A + second * E)
+    mu, factor = line.mu + first * d, _cholesky(torch.addcmul(line.A, E, second))
 
     def solve(rows: Tensor) -> Tensor:
         return torch.cholesky_solve(rows.mT, factor).mT
@@ -170,7 +171,9 @@ def _scores(z: Tensor, line: Tree, first: Tensor, second: Tensor) -> tuple[Tenso
 
 
 # ---- the search --------------------------------------------------------------------------------------------------------------
-def search(evaluate: Evaluate, start: Tensor, rule: str, steps: int = STEPS["paper"]) -> Tensor:
+def search(
+    evaluate: Evaluate, start: Tensor, rule: str, steps: int = STEPS["paper"], settled: Settled = never
+) -> Tensor:
     """The coefficients beta [1 or 2] in [0, 1] that minimise `evaluate` from `start`.
 
     `rule` bounded: a minimum over the box. `code`: the first trial point is start - g / max(1, |g|_1), as that of the released
@@ -187,15 +190,17 @@ def search(evaluate: Evaluate, start: Tensor, rule: str, steps: int = STEPS["pap
         stuck = taken & (inside != trial)
         start = torch.where(taken, inside, start)
         low, high = torch.where(stuck, inside, low), torch.where(stuck, inside, high)
-    return minimise(evaluate, start, low, high, steps)
+    return minimise(evaluate, start, low, high, steps, settled)
 
 
-def minimise(evaluate: Evaluate, start: Tensor, low: Tensor, high: Tensor, steps: int) -> Tensor:
+def minimise(
+    evaluate: Evaluate, start: Tensor, low: Tensor, high: Tensor, steps: int, settled: Settled = never
+) -> Tensor:
     """A local minimum x [1 or 2] of a smooth function in the box low <= x <= high, by Newton's method in a trust region.
 
     `evaluate(x)` gives value, gradient and Hessian. Each step is the exact minimum of the quadratic model in the part of the box
     that lies within the trust radius (greatest norm); a coordinate at its border stays while the slope points outwards. The
-    number of steps is fixed, and a finished search stands still, so that it runs under `vmap`.
+    number of steps is fixed, and a finished search stands still, so that it runs under `vmap`; `settled` may end it there.
     """
     x, radius = start, torch.ones_like(start[0])
     value, gradient, hessian = evaluate(x)
@@ -203,9 +208,11 @@ def minimise(evaluate: Evaluate, start: Tensor, low: Tensor, high: Tensor, steps
         held = ((x <= low) & (gradient >= 0)) | ((x >= high) & (gradient <= 0))
         reach = torch.where(held, 0.0, radius)
         step, gain = _model_step(gradient, hessian, torch.maximum(low - x, -reach), torch.minimum(high - x, reach))
+        moving = gain > STILL * (1 + value.abs())
+        if settled(~moving):
+            break
         trial = _between(x + step, low, high)
         new = evaluate(trial)
-        moving = gain > STILL * (1 + value.abs())
         better = moving & (new[0] < value)
         ratio = (value - new[0]) / gain.clamp(min=STILL)
         wider = torch.where(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pflrepro.algorithms.contract import Method, cross_entropy
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import unknown
+from pflrepro.errors import check_word
 from pflrepro.trees import Tree
 
 
@@ -43,10 +43,8 @@ class GPFL(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.conditions not in ("own", "received"):
-            raise unknown("source of GPFL's conditions", self.conditions, ("own", "received"))
-        if self.magnitude not in ("batch", "sample"):
-            raise unknown("form of GPFL's magnitude guidance", self.magnitude, ("batch", "sample"))
+        check_word("source of GPFL's conditions", self.conditions, ("own", "received"))
+        check_word("form of GPFL's magnitude guidance", self.magnitude, ("batch", "sample"))
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -115,22 +113,30 @@ class GPFL(Method):
         return new | Tree(previous=server.params.embeddings.weight, t=server.t + 1)
 
     # ---- the two routes ----------------------------------------------------------------------------------------------------
-    def valve(self, params: Tree, z: Tensor, condition: Tensor) -> Tensor:
-        """CoV(f, c) = ReLU((gamma(c) + 1) f + beta(c)); eps of the layer norm 1e-5."""
-        w = params.valve
+    def gates(self, params: Tree, *conditions: Tensor) -> list[Tree]:
+        """For each condition c [K] its `scale`, gamma(c) + 1, and `shift`, beta(c); eps of the layer norm 1e-5."""
+        w, c = params.valve, torch.stack(conditions)
 
         def branch(name: str) -> Tensor:
-            raw = F.relu(F.linear(condition, w[f"{name}.weight"], w[f"{name}.bias"]))
-            return F.layer_norm(raw, raw.shape, w[f"{name}_norm.weight"], w[f"{name}_norm.bias"])
+            raw = F.relu(F.linear(c, w[f"{name}.weight"], w[f"{name}.bias"]))
+            return F.layer_norm(raw, raw.shape[1:], w[f"{name}_norm.weight"], w[f"{name}_norm.bias"])
 
-        return F.relu((branch("scale") + 1) * z + branch("shift"))
+        rows = zip((branch("scale") + 1).unbind(), branch("shift").unbind(), strict=True)
+        return [Tree(scale=scale, shift=shift) for scale, shift in rows]
+
+    def valve(self, z: Tensor, gate: Tree) -> Tensor:
+        """CoV(f, c) = ReLU((gamma(c) + 1) f + beta(c)), f [B, K]."""
+        return F.relu(torch.addcmul(gate.shift, gate.scale, z))
 
     def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
-        return self.valve(params, super().embed(params, z, ctx), params.condition.p)
+        gate = params.gate if "gate" in params else self.gates(params, params.condition.p)[0]
+        return self.valve(super().embed(params, z, ctx), gate)
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        value, out = super().loss(params, local, batch, ctx)
-        guided = self.valve(params, out.z, params.condition.g)
+        # both conditions pass the valve's layers together: these cost more than what they gate
+        personal, guiding = self.gates(params, params.condition.p, params.condition.g)
+        value, out = super().loss(params | Tree(gate=personal), local, batch, ctx)
+        guided = self.valve(out.z, guiding)
         embeddings, received = params.embeddings.weight, ctx.common.params.embeddings.weight
         cosines = F.normalize(guided, dim=1, eps=1e-12) @ F.normalize(embeddings, dim=1, eps=1e-12).T
         squares = ((guided - received[batch.y]) ** 2).sum(1)

@@ -9,15 +9,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pflrepro.algorithms.contract import Method, cross_entropy, mean
-from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.contract import mean
+from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.received_loss import ReportedLoss
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
+from pflrepro.models.layers import perceptron
 from pflrepro.trees import Tree
 
 
 @dataclass(frozen=True)
-class GRPFED(Method):
+class GRPFED(ReportedLoss):
     """GRP-FED: adaptive aggregation of F^g and C, beside it a personal extractor F_m^l and a discriminator D_m.
 
     Every batch: (1) F^g and C take a step on L^g = J(C(F^g(x)), y) (Eq. 1); (2) F_m^l takes a step on
@@ -63,8 +65,7 @@ class GRPFED(Method):
         check_range("GRP-FED's q0", self.q0, 0)
         check_range("GRP-FED's q_step", self.q_step, 0)
         for option, valid in _WORDS.items():
-            if getattr(self, option) not in valid:
-                raise unknown(f"{option} of GRP-FED", getattr(self, option), valid)
+            check_word(f"{option} of GRP-FED", getattr(self, option), valid)
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -95,10 +96,6 @@ class GRPFED(Method):
         )
 
     # ---- one client ----------------------------------------------------------------------------------------------------------
-    def phases(self, clock: Clock) -> list[Phase]:
-        before = [Phase("before", scan=True)] if self.reported == "received" else []
-        return [*before, *super().phases(clock)]
-
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         grads, local = self.gradient(local.params, local, batch, ctx)
         local = local | ctx.descend(local, self.correct(grads, local, ctx))
@@ -114,14 +111,13 @@ class GRPFED(Method):
             s = self.logit(local.personal.discriminator, out.z)
             regulariser = -F.softplus(s) if self.regulariser == "paper" else F.softplus(-s)  # log(1 - D) or -log D
             return self.beta * value + (1 - self.beta) * mean(regulariser, batch), out
-        if self.reported == "received":
+        if self.scans:
             return value, out
         return value, out | Tree(keep=Tree(report=self.record(value.detach(), local.report, ctx)))
 
     def logit(self, discriminator: Tree, z: Tensor) -> Tensor:
         """The logit of D(z), the probability that z [B, K] is of the global extractor: [B]."""
-        hidden = F.relu(F.linear(z, discriminator["first.weight"], discriminator["first.bias"]))
-        return F.linear(hidden, discriminator["second.weight"], discriminator["second.bias"]).squeeze(-1)
+        return perceptron(discriminator, z).squeeze(-1)
 
     def discriminate(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         """The gradient of L_D by D_m. Norm layers use the batch, as in training, and keep nothing of these passes."""
@@ -142,6 +138,10 @@ class GRPFED(Method):
         return ctx.differentiate(objective, local.personal.only(["discriminator"]))[0]
 
     # ---- the reported loss ---------------------------------------------------------------------------------------------------
+    @property
+    def scans(self) -> bool:
+        return self.reported == "received"
+
     def record(self, value: Tensor, report: Tree, ctx: Context) -> Tree:
         """The report (a sum of losses, of how many, batches so far) with one more batch."""
         step, one = report.step + 1, torch.ones_like(report.of)
@@ -151,29 +151,21 @@ class GRPFED(Method):
         taken = torch.where(step > steps - steps // max(1, ctx.task.local_epochs), one, 0.0)
         return Tree(loss=report.loss + taken * value, of=report.of + taken, step=step)
 
-    def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
-        of = batch.mask.sum()
-        return Tree(loss=of * cross_entropy(self.forward(local.params, batch.x, ctx).logits, batch), of=of)
-
-    def leave(self, local: Tree, sums: Tree, ctx: Context) -> Tree:
-        left = super().leave(local, sums, ctx)
-        return left | Tree(report=sums) if ctx.phase.name == "before" else left
-
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)
         kept = kept | Tree(personal=local.personal) | local.params.only(client.only(["head"]))
-        return kept, upload | Tree(loss=local.report.loss / local.report.of.clamp(min=1))
+        return kept, upload if self.scans else upload | Tree(F=local.report.loss / local.report.of.clamp(min=1))
 
     def trained(self, local: Tree, ctx: Context) -> Tree:
         return super().trained(local, ctx) | local.personal.only(["base"])
 
     # ---- the server ----------------------------------------------------------------------------------------------------------
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
-        spread = uploads.loss.std(correction=0)
+        spread = uploads.F.std(correction=0)
         middle = ((spread + server.spread) / 2).clamp(min=torch.finfo(spread.dtype).tiny)
         moved = (server.q + self.q_step * (spread - server.spread) / middle).clamp(min=0)
         q = torch.where(server.started > 0, moved, server.q)
-        weights = (q * (uploads.loss + 1e-12).log()).softmax(0)
+        weights = (q * (uploads.F + 1e-12).log()).softmax(0)
         return Tree(params=uploads.params.mix(weights), q=q, spread=spread, started=torch.ones_like(q))
 
 

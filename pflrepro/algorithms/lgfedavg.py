@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.phases import Part, held
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import unknown
+from pflrepro.errors import check_word
 from pflrepro.trees import Tree
 
 
@@ -30,12 +30,10 @@ class LGFedAvg(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.weights not in ("uniform", "sizes"):
-            raise unknown("weights of LG-FedAvg", self.weights, ("uniform", "sizes"))
+        check_word("weights of LG-FedAvg", self.weights, ("uniform", "sizes"))
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        parts = super().layout(setup)
-        return parts | {"base": replace(parts["base"], kind="personal")}
+        return held(super().layout(setup), "personal", "base")
 
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         if self.weights == "sizes":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.phases import Part, held
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.trees import Tree
 
@@ -20,7 +20,7 @@ class Local(Method):
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return {name: replace(part, kind="personal") for name, part in super().layout(setup).items()}
+        return held(super().layout(setup), "personal")
 
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         return Tree()

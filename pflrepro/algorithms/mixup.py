@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -26,6 +27,8 @@ class Mixup(Method):
         mixup_beta: a; 0.2 [BR].
     """
 
+    mixes_samples: ClassVar[bool] = True
+
     mixup_beta: float = 0.2
 
     def __post_init__(self) -> None:
@@ -37,7 +40,7 @@ class Mixup(Method):
 
         def drawn(phase: Phase) -> Phase:
             order = Draw("uniform", (phase.batch or clock.batch_size,))
-            return replace(phase, draws={**phase.draws, "mixup_share": share, "mixup_order": order})
+            return phase.drawing(mixup_share=share, mixup_order=order)
 
         return [drawn(phase) if _mixes(phase) else phase for phase in super().phases(clock)]
 
@@ -54,4 +57,4 @@ class Mixup(Method):
 
 
 def _mixes(phase: Phase) -> bool:
-    return phase.where == "clients" and phase.data == "train" and not phase.scan
+    return phase.local and phase.data == "train"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -11,12 +12,9 @@ from torch import Tensor, nn
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.phases import Part
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.models.layers import is_linear, perceptron
 from pflrepro.trees import Tree
-
-_LAYERS = ("first", "second", "third")
-_PROJECTIONS = ("none", "official", "fedbr", "fedbr-code")
-_PREVIOUS = ("last", "last-or-initial", "initial-base")
 
 
 @dataclass(frozen=True)
@@ -49,20 +47,18 @@ class Moon(Method):
         super().__post_init__()
         check_range("mu of MOON", self.mu, 0)
         check_range("tau of MOON", self.tau, 0, open_low=True)
-        for option, valid in (("projection", _PROJECTIONS), ("previous", _PREVIOUS)):
-            if getattr(self, option) not in valid:
-                raise unknown(f"{option} of MOON", getattr(self, option), valid)
+        check_word("projection of MOON", self.projection, ("none", "official", "fedbr", "fedbr-code"))
+        check_word("previous of MOON", self.previous, ("last", "last-or-initial", "initial-base"))
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
         parts = super().layout(setup)
-        k = setup.features
-        widths = {"none": (k,), "official": (k, k, 256), "fedbr": (k, 256, 128), "fedbr-code": (k, 256, 256, k)}
-        sizes = widths[self.projection]
         if self.projection == "none":
             return parts
-        pairs = zip(_LAYERS, sizes[:-1], sizes[1:], strict=False)
-        layers = {name: setup.module(f"moon/{name}", lambda i=i, o=o: nn.Linear(i, o)) for name, i, o in pairs}
+        k = setup.features
+        sizes = {"official": (k, k, 256), "fedbr": (k, 256, 128), "fedbr-code": (k, 256, 256, k)}[self.projection]
+        pairs = zip(("first", "second", "third"), pairwise(sizes), strict=False)
+        layers = {name: setup.module(f"moon/{name}", lambda pair=pair: nn.Linear(*pair)) for name, pair in pairs}
         return parts | {"projector": Part("shared", Tree(layers)), "head": _fitted(parts["head"], setup, sizes[-1])}
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
@@ -82,10 +78,7 @@ class Moon(Method):
 
     def project(self, params: Tree, z: Tensor) -> Tensor:
         """What is compared: the projection of z [B, K]; without a projection z itself."""
-        layers = params.get("projector", Tree())
-        for name in (name for name in _LAYERS if name in layers):
-            z = F.linear(z if name == _LAYERS[0] else F.relu(z), layers[name].weight, layers[name].bias)
-        return z
+        return perceptron(params.get("projector", Tree()), z)
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
@@ -103,11 +96,11 @@ class Moon(Method):
 
 def _fitted(head: Part, setup: Setup, width: int) -> Part:
     """The head for an input of `width`: as it is if it fits, else with new initial weights."""
-    shapes = {name: tuple(leaf.shape) for name, leaf in head.params.flat().items()}
-    linear = shapes.keys() <= {"weight", "bias"} and len(shapes.get("weight", ())) == 2
-    if linear and shapes["weight"][1] == width:
+    params = head.params
+    if not is_linear(params):
+        names = ", ".join(params.flat())
+        raise UserError(f"MOON's projection needs a head that is one linear layer, not one with {names}")
+    if params.weight.shape[1] == width:
         return head
-    if not linear:
-        raise UserError(f"MOON's projection needs a head that is one linear layer, not one with {', '.join(shapes)}")
-    bias = "bias" in shapes
+    bias = "bias" in params
     return replace(head, params=setup.module("moon/head", lambda: nn.Linear(width, setup.classes, bias=bias)))

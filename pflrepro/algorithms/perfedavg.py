@@ -9,7 +9,7 @@ import torch
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 
@@ -39,8 +39,7 @@ class PerFedAvg(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.variant not in ("fo", "hf", "exact"):
-            raise unknown("variant of Per-FedAvg", self.variant, ("fo", "hf", "exact"))
+        check_word("variant of Per-FedAvg", self.variant, ("fo", "hf", "exact"))
         check_range("inner rate of Per-FedAvg", self.inner_rate, 0)
         check_range("delta of Per-FedAvg", self.delta, 0, open_low=True)
 

@@ -12,7 +12,7 @@ from pflrepro.algorithms import gaussian
 from pflrepro.algorithms.contract import Method, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Task
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 
@@ -55,8 +55,7 @@ class PFedFDA(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         for option, valid in _WORDS.items():
-            if getattr(self, option) not in valid:
-                raise unknown(f"{option} of pFedFDA", getattr(self, option), valid)
+            check_word(f"{option} of pFedFDA", getattr(self, option), valid)
         check_range("pFedFDA's folds", self.folds, 2, integer=True)
         check_range("pFedFDA's test_rows", self.test_rows, 1, integer=True)
 
@@ -88,7 +87,7 @@ class PFedFDA(Method):
 
     def forward(self, params: Tree, x: Tensor, ctx: Context) -> Tree:
         read, training = ctx.buffers.get("base", Tree()), ctx.training and ctx.trains("base")
-        z, after = ctx.task.base(params.base, read, x, training)
+        z, after = ctx.task.base(params.base, read, x, training, ctx.key)
         logits = F.linear(self.embed(params, z, ctx), params.head.weight, params.head.bias)
         return Tree(z=z, logits=logits, buffers=Tree(base=after) if after else Tree())
 
@@ -166,7 +165,8 @@ class PFedFDA(Method):
             parts = gaussian.split(z, rows.y, rows.mask, rows.key, ctx.task.classes, self.folds)
             prior = gaussian.log_priors(ctx.info.counts)
             objective = gaussian.validation(*parts, prior, received, self.cov_reg, self.coefficients)
-            found = gaussian.search(objective, 0.5 * beta, self.beta_search, gaussian.STEPS[self.cov_reg])
+            steps = gaussian.STEPS[self.cov_reg]
+            found = gaussian.search(objective, 0.5 * beta, self.beta_search, steps, ctx.settled)
             beta = torch.where(parts[1].sum() > 0, found, 0.0)
         mixed = gaussian.interpolate(beta, local, received)
         return (mixed | Tree(beta=beta.expand(2))).to(ctx.scalars.rate.dtype)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 
@@ -44,15 +44,13 @@ class PFedMe(Method):
         for option in ("lam", "personal_rate", "beta", "decay"):
             check_range(f"pFedMe's {option}", getattr(self, option), 0)
         check_range("pFedMe's inner_steps", self.inner_steps, 1, integer=True)
-        if self.tested not in ("personal", "local", "global"):
-            raise unknown("tested model of pFedMe", self.tested, ("personal", "local", "global"))
+        check_word("tested model of pFedMe", self.tested, ("personal", "local", "global"))
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         client = super().init_client(setup, info)
         if self.tested == "global":
             return client
-        start = {name: part.params for name, part in setup.parts.items() if part.kind in ("shared", "personal")}
-        return client | Tree(held=Tree(start))
+        return client | Tree(held=setup.pick("shared", "personal"))
 
     def phases(self, clock: Clock) -> list[Phase]:
         return [Phase(optimiser="plain")]

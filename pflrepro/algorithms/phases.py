@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from pflrepro.trees import Tree
@@ -30,6 +30,11 @@ class Part:
     kind: Kind
     params: Tree
     buffers: Tree = field(default_factory=Tree)
+
+
+def held(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]:
+    """`parts` with these groups (all, where none is named) of another kind."""
+    return {name: replace(part, kind=kind) if not groups or name in groups else part for name, part in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,15 @@ class Phase:
     scan: bool = False
     stream: str = ""
     optimiser: Literal["sgd", "plain"] = "sgd"
+
+    @property
+    def local(self) -> bool:
+        """Whether clients train in it for the round, and not on a copy to be tested."""
+        return self.where == "clients" and not self.scan
+
+    def drawing(self, **draws: Draw) -> Phase:
+        """The same phase with more tables of random numbers."""
+        return replace(self, draws={**self.draws, **draws})
 
 
 @dataclass(frozen=True)

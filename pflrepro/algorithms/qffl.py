@@ -8,7 +8,7 @@ import torch
 
 from pflrepro.algorithms.received_loss import ReceivedLoss
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree
 
 _SMALLEST = 1e-10  # added to every loss [off]
@@ -36,8 +36,7 @@ class QFFL(ReceivedLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("q of q-FFL", self.q, 0)
-        if self.form not in ("q-fedavg", "reweighted"):
-            raise unknown("form of q-FFL", self.form, ("q-fedavg", "reweighted"))
+        check_word("form of q-FFL", self.form, ("q-fedavg", "reweighted"))
 
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         largest = (uploads.F + _SMALLEST).max()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_word, unknown
 
 if TYPE_CHECKING:
     from pflrepro.algorithms.contract import Method
@@ -155,8 +155,7 @@ def build_method(name: str, options: Mapping[str, Any] | None = None) -> Method:
     method_class = _composed(name)
     fields = {field.name: field for field in dataclasses.fields(method_class)}
     for option, value in options.items():
-        if option not in fields:
-            raise unknown(f"option of {name}", option, fields)
+        check_word(f"option of {name}", option, fields)
         options[option] = _typed(name, option, value, type(_default(fields[option])))
     return method_class(**options)
 
@@ -170,8 +169,7 @@ def parse_options(name: str, texts: Iterable[str]) -> dict[str, Any]:
         option = option.strip()
         if not equals:
             raise UserError(f"an option is NAME=VALUE, not {text!r}")
-        if option not in fields:
-            raise unknown(f"option of {name}", option, fields)
+        check_word(f"option of {name}", option, fields)
         options[option] = _parsed(name, option, value.strip(), type(_default(fields[option])))
     return options
 
@@ -188,9 +186,7 @@ def revision(name: str) -> int:
 
 def load_plugin(name: str) -> type[Method]:
     """The class of the plug-in `name`."""
-    if name not in PLUGINS:
-        raise unknown("plug-in", name, PLUGINS)
-    return _load(f"pflrepro.algorithms.{PLUGINS[name].path}")
+    return _load(f"pflrepro.algorithms.{PLUGINS[check_word('plug-in', name, PLUGINS)].path}")
 
 
 def canonical_name(name: str) -> str:
@@ -225,8 +221,7 @@ def _parts(name: str) -> list[type[Method]]:
     if len(set(plugins)) != len(plugins):
         raise UserError(f"{name}: a plug-in can be added once")
     for plugin in plugins:
-        if plugin not in PLUGINS:
-            raise unknown("plug-in", plugin, PLUGINS)
+        check_word("plug-in", plugin, PLUGINS)
         if (plugin, host) in _REFUSED:
             raise UserError(f"{name}: {plugin} is not defined for {host}: {_REFUSED[plugin, host]}")
     return [_host(host), *map(load_plugin, plugins)]

@@ -10,7 +10,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, unknown
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree, select
 
 
@@ -37,16 +37,15 @@ class Scaffold(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.option not in ("I", "II"):
-            raise unknown("option of SCAFFOLD", self.option, ("I", "II"))
+        check_word("option of SCAFFOLD", self.option, ("I", "II"))
         check_range("server rate of SCAFFOLD", self.server_rate, 0)
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def init_server(self, setup: Setup) -> Tree:
-        return super().init_server(setup) | Tree(control=_zero_controls(setup))
+        return super().init_server(setup) | Tree(control=setup.pick("shared").map(torch.zeros_like))
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
-        return super().init_client(setup, info) | Tree(control=_zero_controls(setup))
+        return super().init_client(setup, info) | Tree(control=setup.pick("shared").map(torch.zeros_like))
 
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         common, own = super().send(server, cohort)
@@ -98,11 +97,6 @@ class Scaffold(Method):
         params = server.params.only(server.control) + self.server_rate * uploads.change.mix(each / len(each))
         control = server.control + uploads.control_change.mix(each / cohort.N)
         return Tree(params=params, control=control)
-
-
-def _zero_controls(setup: Setup) -> Tree:
-    shared = {name: part.params.map(torch.zeros_like) for name, part in setup.parts.items() if part.kind == "shared"}
-    return Tree(shared)
 
 
 def effective_steps(steps: Tensor, momentum: float, like: Tensor) -> Tensor:

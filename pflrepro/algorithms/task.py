@@ -54,6 +54,10 @@ class Setup(Task):
     dtype: torch.dtype = torch.float32
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
+    def pick(self, *kinds: str) -> Tree:
+        """The initial parameters of the groups that are of one of `kinds`."""
+        return Tree({group: part.params for group, part in self.parts.items() if part.kind in kinds})
+
     def module(self, purpose: str, build: Callable[[], nn.Module]) -> Tree:
         """The initial parameters of an extra module, drawn from this seed's stream `purpose`."""
         return parameters_of(seeded(self.seed, f"weights/{purpose}", build)).to(self.device, self.dtype)
@@ -103,6 +107,12 @@ class Source(Protocol):
 
 
 Differentiate = Callable[[Callable[[Tree], tuple[Tensor, Tree]], Tree], tuple[Tree, Tree]]
+Settled = Callable[[Tensor], bool]
+
+
+def never(flag: Tensor) -> bool:
+    """The `settled` of a backend that cannot look at one client's numbers."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,9 @@ class Context:
         buffers: group -> running statistics that `forward` reads; training: whether batch statistics are used.
         differentiate: (function, params) -> (gradients, out); the backend's way to take a gradient.
             It detaches `params`; for derivatives of derivatives use `torch.func` inside the function.
+        key: [2] numbers in [0, 1) that the network's own random draws of this batch follow from; None for a network without any.
+        settled: whether an iteration that would only repeat its result from here on (`flag`) may stop. True only where the backend
+            works through one client at a time on the host; elsewhere all steps are taken, with the same result.
     """
 
     task: Task
@@ -135,7 +148,9 @@ class Context:
     buffers: Tree = field(default_factory=Tree)
     training: bool = False
     differentiate: Differentiate | None = None
+    settled: Settled = never
     momentum: Any = None
+    key: Tensor | None = None
 
     def at(self, **changes: Any) -> Context:
         """The same context with some entries changed (`dataclasses.replace`, ten times faster: it is called every step)."""
@@ -167,12 +182,17 @@ class Context:
         """
         params, changed = local[tree], Tree()
         decays = self.scalars.decays
-        steps = Tree({g: v + decays[g] * params[g] if g in decays else v for g, v in grads.items()})
+        steps = Tree({g: _plus(v, decays[g], params[g]) if g in decays else v for g, v in grads.items()})
         if self.momentum is not None:
-            steps = steps + self.momentum * local.optimiser[tree].only(steps)
+            steps = _plus(steps, self.momentum, local.optimiser[tree].only(steps))
             changed = Tree(optimiser=Tree({tree: steps}))
         moved = Tree()
         for group, step in steps.items():
             rate = self.rate(group)
-            moved[group] = params[group].map(lambda w, d, rate=rate: torch.addcmul(w, d, rate, value=-1), step)
+            moved[group] = _plus(params[group], rate, step, sign=-1)
         return changed | Tree({tree: moved})
+
+
+def _plus(tree: Tree, factor: Tensor, other: Tree, sign: int = 1) -> Tree:
+    """`tree` + sign * `factor` * `other` in one operation a leaf, in the memory order of `tree`."""
+    return tree.map(lambda a, b: torch.addcmul(a, b, factor, value=sign), other)

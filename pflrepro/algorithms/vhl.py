@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from pflrepro.algorithms.contract import Method, by_label, mean
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Source
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.models.layers import is_linear
 from pflrepro.trees import Tree
 
 _APART = -1e9  # the logit of a pair that does not count: exp gives exactly 0, and it is finite
@@ -62,10 +63,8 @@ class VHL(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.classes not in ("extra", "shared"):
-            raise unknown("classes of VHL", self.classes, ("extra", "shared"))
-        if self.compare not in ("features", "logits"):
-            raise unknown("compare of VHL", self.compare, ("features", "logits"))
+        check_word("classes of VHL", self.classes, ("extra", "shared"))
+        check_word("compare of VHL", self.compare, ("features", "logits"))
         for option in ("virtual_samples", "virtual_batch"):
             check_range(f"VHL's {option}", getattr(self, option), 1, integer=True)
         for option in ("virtual_weight", "align_weight", "cluster_weight"):
@@ -78,7 +77,7 @@ class VHL(Method):
         if self.classes == "shared":
             return parts
         head = parts["head"].params
-        if not set(head) <= {"weight", "bias"} or head.weight.ndim != 2:
+        if not is_linear(head):
             raise UserError("VHL's classes=extra needs a head of one linear layer; use classes=shared for this network")
         further = setup.module("vhl/head", lambda: nn.Linear(setup.features, setup.classes, bias="bias" in head))
         wider = head.map(lambda own, more: torch.cat([own, more]), further)
@@ -102,11 +101,8 @@ class VHL(Method):
         return Tree(x=x, y=torch.as_tensor(labels, device=x.device))
 
     def phases(self, clock: Clock) -> list[Phase]:
-        draws = {"virtual": Draw("uniform", (self.virtual_batch,))}
-        return [
-            replace(phase, draws={**phase.draws, **draws}) if phase.where == "clients" and not phase.scan else phase
-            for phase in super().phases(clock)
-        ]
+        rows = Draw("uniform", (self.virtual_batch,))
+        return [phase.drawing(virtual=rows) if phase.local else phase for phase in super().phases(clock)]
 
     # ---- one client --------------------------------------------------------------------------------------------------------
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:

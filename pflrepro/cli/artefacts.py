@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from pflrepro.cli.arguments import add_json, add_places, assignment, comma_separated, count
 from pflrepro.cli.output import Answer, table
 
-ACCURACY_COLUMNS = ("published", "ours", "spread", "difference", "tolerance")
+ACCURACY_COLUMNS = ("published", "ours", "spread", "low", "high", "difference", "tolerance")
+CLAIM_ACCURACIES = ("difference", "error")
+SCORE_COLUMNS = (
+    "artefact",
+    "row",
+    "column",
+    "published",
+    "ours",
+    "spread",
+    "low",
+    "high",
+    "interval",
+    "n",
+    "scale",
+    "verdict",
+)
+SCORE = """Published numbers beside ours with their 95 % intervals, the claimed orderings with their tests, average ranks.
+Trains nothing."""
 
 
 def add(verbs: Any) -> None:
@@ -53,7 +71,7 @@ def _add_reproduce(verbs: Any) -> None:
 
 
 def _add_score(verbs: Any) -> None:
-    parser = verbs.add_parser("score", help="the score card: published, ours, verdict", description="Trains nothing.")
+    parser = verbs.add_parser("score", help="the score card: published, ours, verdict", description=SCORE)
     parser.add_argument("id", metavar="PAPER[/ARTEFACT]", nargs="?", help="default: everything")
     parser.add_argument("--long", action="store_true", help="also the cells that were not run")
     add_places(parser)
@@ -166,22 +184,61 @@ def _reproduced_text(row: dict[str, Any]) -> str:
 
 def score(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
-    from pflrepro.papers import find
-    from pflrepro.papers import score as score_card
+    from pflrepro.papers import score_card
 
     card = score_card(arguments.id, store=Store(arguments.store), data_root=arguments.data_root)
-    rows = card.to_dict("records")
-    shown = [row for row in rows if arguments.long or row["verdict"] != "not run"]
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in Counter(row["verdict"] for row in rows).items())
-    columns = ["artefact", "row", "column", "published", "ours", "spread", "n", "scale", "verdict"]
-    text = f"{table(shown, columns)}\n\n{counts}" if shown else counts
-    return Answer([_fractions(row) if find(row["artefact"]).metric == "accuracy" else row for row in rows], text)
+    cells, claims, claim_counts, ranks = (
+        frame.to_dict("records") for frame in (card.cells, card.claims, card.claim_counts, card.ranks)
+    )
+    shown = [row for row in cells if arguments.long or row["verdict"] != "not run"]
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in Counter(row["verdict"] for row in cells).items())
+    known = [row if row["n"] > 1 else row | {"spread": None} for row in shown]  # one seed has no spread
+    parts = [table(known, SCORE_COLUMNS)] if shown else []
+    if any(row["interval"] for row in shown):
+        parts.append("low to high: 95 % interval of ours")
+    parts += [_claims_text(claims, claim_counts)] if claims else []
+    parts += _ranks_text(ranks)
+    value = {
+        "cells": [_fractions(row, ACCURACY_COLUMNS) for row in cells],
+        "claims": [_fractions(row, CLAIM_ACCURACIES) for row in claims],
+        "claim_counts": claim_counts,
+        "ranks": ranks,
+    }
+    return Answer(value, "\n\n".join([*parts, counts]))
 
 
-def _fractions(row: dict[str, Any]) -> dict[str, Any]:
-    """Percent, as the papers print accuracies, to fractions, as every JSON of this command holds them."""
+def _claims_text(claims: list[dict[str, Any]], counts: list[dict[str, Any]]) -> str:
+    """The claimed orderings with their tests, and a line an artefact and scale that counts them."""
+    from pflrepro.papers.verdicts import ClaimCounts
+
+    rows = [row | {"claimed": f"{row['better']} > {row['worse']}", "p (Holm)": row["adjusted"]} for row in claims]
+    columns = ["artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "p (Holm)", "outcome"]
+    lines = [
+        f"claimed orderings of {row['artefact']} at scale {row['scale']}: "
+        f"{ClaimCounts(**{entry.name: row[entry.name] for entry in fields(ClaimCounts)})}"
+        for row in counts
+    ]
+    return table(rows, columns) + "\n\n" + "\n".join(lines)
+
+
+def _ranks_text(ranks: list[dict[str, Any]]) -> list[str]:
+    """A paragraph an artefact: the mean ranks, best first."""
+    by_artefact: dict[str, list[dict[str, Any]]] = {}
+    for row in ranks:
+        by_artefact.setdefault(row["artefact"], []).append(row)
+    return [
+        f"average ranks of {artefact} over {rows[0]['blocks']} (critical difference {rows[0]['critical_difference']:.2f}, "
+        f"Friedman p = {rows[0]['friedman_p']:.2g}): " + ", ".join(f"{row['method']} {row['rank']:.2f}" for row in rows)
+        for artefact, rows in by_artefact.items()
+    ]
+
+
+def _fractions(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Percent, as the papers print accuracies, to fractions, as every JSON of this command holds them; other metrics as they are."""
+    from pflrepro.papers import find
+
+    if find(row["artefact"]).metric != "accuracy":
+        return row
     return row | {
-        name: round(row[name] / 100, 12)
-        for name in ACCURACY_COLUMNS
-        if isinstance(row[name], float) and row[name] == row[name]
+        name: round(row[name] / 100, 12) for name in names if isinstance(row[name], float) and row[name] == row[name]
     }

@@ -65,9 +65,7 @@ def costs(algorithm: str) -> dict[str, float]:
     from pflrepro.simulation.cost import cost_of_default
 
     cost = cost_of_default(canonical_name(algorithm))
-    sizes = {name: round(getattr(cost, name) / cost.model, 3) for name in ("down", "up", "memory")}
-    passes = ("backward", "forward", "head_only", "test_backward", "test_forward")
-    return sizes | {name: round(getattr(cost, name), 3) for name in passes}
+    return {name: round(value, 3) for name, value in cost.relative().items()}
 
 
 def datasets() -> tuple[Rows, tuple[str, ...]]:

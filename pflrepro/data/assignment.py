@@ -12,7 +12,7 @@ from torch import Tensor
 from pflrepro.data import recipes
 from pflrepro.data.arrays import read_members
 from pflrepro.data.published import published_counts, read_counts
-from pflrepro.data.selection import choose
+from pflrepro.data.selection import choose, too_many
 from pflrepro.data.sizes import draw_sizes
 from pflrepro.data.specs import (
     Counts,
@@ -35,15 +35,13 @@ def divide(
     spec: Spec, labels: Tensor, clients: int | None, seed: int, groups: Tensor | None, min_size: int, test_share: float
 ) -> Sides:
     """Training and test rows of each client; the arguments are those of `partition`, checked one by one already."""
-    if spec.total is None:
-        sides = _among_all(spec, labels, clients, seed, groups, min_size, test_share)
-    else:
-        if clients is None:
-            raise UserError(f"partition '{spec}' needs the number of clients to choose")
-        if clients > spec.total:
-            raise UserError(f"clients must be <= {spec.total} for the partition '{spec}', not {clients}")
-        sides = _among_all(spec, labels, spec.total, seed, groups, min_size, test_share)
-    return choose(spec, sides, clients, seed)
+    if not spec.choice:
+        return choose(spec, _among_all(spec, labels, clients, seed, groups, min_size, test_share), None, seed)
+    if clients is None:
+        raise UserError(f"partition '{spec}' needs the number of clients to choose")
+    if spec.total is not None and clients > spec.total:  # said before a long division
+        raise too_many(spec, clients, spec.total)
+    return choose(spec, _among_all(spec, labels, spec.total, seed, groups, min_size, test_share), clients, seed)
 
 
 def _among_all(
@@ -170,7 +168,9 @@ def _given(
         client, is_test, found = _from_file(Path(spec.path), len(labels))
         client, is_test = client.to(labels.device), is_test.to(labels.device)
     if clients is not None and clients != found:
-        raise UserError(f"partition '{spec}' has {found} clients, not {clients}")
+        choosable = isinstance(spec, Group | GroupClasses) and not spec.choice and clients < found
+        some = f"; {clients} of them, drawn at random: {spec}+of=all" if choosable else ""
+        raise UserError(f"partition '{spec}' has {found} clients, not {clients}{some}")
     return client, found, is_test
 
 

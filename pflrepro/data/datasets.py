@@ -1,7 +1,8 @@
 """The data sets this project knows: each is described in a module of `pflrepro.data.sets` and looked up here.
 
 Checksums of source files are those that an official source or torchvision publishes, and None where nobody does. `fingerprint`
-is ours: SHA-256 of the decoded arrays (see `Arrays.fingerprint`), of arrays that were compared with the published originals.
+is ours: SHA-256 of the decoded arrays (see `Arrays.fingerprint`), where complete arrays in the official order were at hand and
+compared with what is published of them; None elsewhere, and then the checksums of the source files are all that is checked.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pflrepro.data.heterogeneity import heterogeneity
 from pflrepro.errors import UserError
 from pflrepro.randomness import generator
 from pflrepro.trees import Tree
@@ -89,14 +90,15 @@ class Federation:
         """The federation of a data set's arrays and a partition of them, with what its clients see instead where it has a shift.
 
         seed: of the partition. root: the data root, where shifts find the official test rows and keep corrupted images.
+        device: where the samples are moved first, so that what clients see is made there.
         """
         from pflrepro.data.shifts import Clients, shifted
 
         rows = {side: [np.asarray(part.cpu()) for part in getattr(partition, side)] for side in ("train", "test")}
-        clients = shifted(spec, Clients(arrays.x, arrays.y, rows["train"], rows["test"]), seed, root)
-        x, y = torch.from_numpy(clients.x), torch.from_numpy(clients.y)
+        x, y = (torch.from_numpy(values).to(device) for values in (arrays.x, arrays.y))
+        clients = shifted(spec, Clients(x, y, rows["train"], rows["test"]), seed, root)
         facts = {"classes": spec.classes, "unit": tuple(spec.to_unit), "name": spec.name, "seed": seed}
-        return cls(x, y, clients.train, clients.test, device=device, proxy=proxy, **facts)
+        return cls(clients.x, clients.y, clients.train, clients.test, device=device, proxy=proxy, **facts)
 
     @property
     def clients(self) -> int:
@@ -192,10 +194,11 @@ class Federation:
 
     def heterogeneity(self) -> float:
         """The mean total-variation distance between a client's label distribution and the pooled one, in [0, 1]."""
-        counts = (self.counts("train") + self.counts("test") + self.counts("valid")).double()
-        pooled = counts.sum(0) / counts.sum()
-        own = counts / counts.sum(1, keepdim=True).clamp(min=1)
-        return float(0.5 * (own - pooled).abs().sum(1).mean())
+        return heterogeneity(self._all_counts())
+
+    def _all_counts(self) -> np.ndarray:
+        """Samples of each client and class in all splits together, int64 [N, C]."""
+        return sum(self.counts(split) for split in self.rows).numpy()
 
     def __repr__(self) -> str:
         train, test = self.sizes("train"), self.sizes("test")
@@ -205,14 +208,14 @@ class Federation:
         )
 
     def _repr_html_(self) -> str:
-        from pflrepro.viz.partition import federation_html
+        from pflrepro.viz.partition import counts_html
 
-        return federation_html(self)
+        names = {"train": "training", "valid": "validation", "test": "test"}
+        sizes = {names[split]: self.sizes(split) for split in names if split in self.rows}
+        return counts_html(self.name or "unnamed", self._all_counts(), sizes)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Bubbles of samples per client and class, training and test together."""
+        """Bubbles of samples per client and class, all splits together; the area is proportional to the samples."""
         from pflrepro.viz.partition import plot_counts
 
-        return plot_counts(
-            (self.counts("train") + self.counts("test") + self.counts("valid")).numpy(), ax=ax, title=self.name
-        )
+        return plot_counts(self._all_counts(), ax, self.name)

@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from pflrepro.errors import UserError, check_range
 
 if TYPE_CHECKING:
     import torch
+    from matplotlib.axes import Axes
     from torch import Tensor
 
 __all__ = ["PARTITIONS", "Partition", "partition"]
@@ -28,10 +30,14 @@ class Partition:
     """Row numbers (int64, on the labels' device) of each client's training part and test part; all are disjoint.
 
     The papers' own recipes keep the order of the papers' files; all other kinds list rows in ascending order.
+    labels: int64 [n] of the divided data set, spec: the specification's text, as far as they are known; a partition with labels shows
+    itself with its class counts.
     """
 
     train: Sequence[Tensor]
     test: Sequence[Tensor]
+    labels: Tensor | None = None
+    spec: str = ""
 
     @property
     def clients(self) -> int:
@@ -41,10 +47,16 @@ class Partition:
         """Samples (training + test) of each client."""
         return [len(train) + len(test) for train, test in zip(self.train, self.test, strict=True)]
 
-    def counts(self, labels: Tensor, classes: int | None = None) -> Tensor:
-        """Samples (training + test) of each client and class: int64 [N, C]; C defaults to the largest label + 1."""
+    def counts(self, labels: Tensor | None = None, classes: int | None = None) -> Tensor:
+        """Samples (training + test) of each client and class: int64 [N, C]; C defaults to the largest label + 1.
+
+        labels: of the data set, by default the partition's own; `UserError` if it has none.
+        """
         import torch
 
+        labels = self.labels if labels is None else labels
+        if labels is None:
+            raise UserError("this partition does not know its labels; give them to counts(labels)")
         classes = int(labels.max()) + 1 if classes is None else classes
         rows = torch.cat([*self.train, *self.test])
         owner = torch.arange(self.clients, device=rows.device)
@@ -79,6 +91,27 @@ class Partition:
         finally:
             temporary.unlink(missing_ok=True)
 
+    def __repr__(self) -> str:
+        sizes = self.sizes()
+        return (
+            f"Partition({self.spec or 'given rows'}: {self.clients} clients, {sum(sizes):,} samples "
+            f"({min(sizes):,}..{max(sizes):,} a client))"
+        )
+
+    def _repr_html_(self) -> str:
+        if self.labels is None:
+            return f"<code>{escape(repr(self))}</code>"
+        from pflrepro.viz.partition import counts_html
+
+        sizes = {"training": [len(part) for part in self.train], "test": [len(part) for part in self.test]}
+        return counts_html(self.spec, self.counts().cpu().numpy(), sizes)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Bubbles of samples per client and class, training and test together; the area is proportional to the samples."""
+        from pflrepro.viz.partition import plot_counts
+
+        return plot_counts(self.counts().cpu().numpy(), ax, self.spec)
+
 
 def partition(
     spec: str | Spec,
@@ -100,9 +133,10 @@ def partition(
     test_share: floor((1 - test_share) n_i) samples of client i are training samples; a `file` brings its own split.
 
     With an option such as "+of=50" the data are divided among 50 clients, and `clients` of these are returned; min_size is that of
-    the 50. Clients that join later are `new_clients` of `pflrepro.data.specs`.
+    the 50. With "+of=all" they are chosen from as many as the data have (group, group-classes, counts). Clients that join later are
+    `new_clients` of `pflrepro.data.specs`.
 
-    Raises `UserError` for an impossible request, at the latest after 1,000 draws.
+    Raises `UserError` for an impossible request, at the latest after 1,000 draws (pFedFDA's kinds: 50,000).
     """
     from pflrepro.data import assignment
 
@@ -117,7 +151,7 @@ def partition(
     if groups is not None:
         groups = assignment.as_integers("groups", groups, labels.device)
     train, test = assignment.divide(spec, labels, clients, seed, groups, min_size, float(test_share))
-    return Partition(train=train, test=test)
+    return Partition(train=train, test=test, labels=labels, spec=str(spec))
 
 
 def _checked_labels(labels: Any) -> torch.Tensor:

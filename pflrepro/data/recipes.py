@@ -114,10 +114,10 @@ def train_size(samples: int, test_share: float) -> int:
     return math.floor((1 - Fraction(repr(float(test_share)))) * samples)
 
 
-def too_small(what: str, clients: int, min_size: int, best: int) -> UserError:
+def too_small(what: str, clients: int, min_size: int, best: int, attempts: int = ATTEMPTS) -> UserError:
     """The error after the last of the bounded attempts."""
     reached = f"the best had a smallest client of {best}" if best >= 0 else "none was valid"
     return UserError(
-        f"{what} among {clients} clients: none of {ATTEMPTS:,} draws gave every client min_size = {min_size} samples ({reached}); "
+        f"{what} among {clients} clients: none of {attempts:,} draws gave every client min_size = {min_size} samples ({reached}); "
         "use a smaller min_size, fewer clients or a larger alpha"
     )

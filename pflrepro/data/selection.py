@@ -19,15 +19,22 @@ if TYPE_CHECKING:
 
 
 def choose(spec: Spec, sides: Sides, clients: int | None, seed: int) -> Sides:
-    """The training and test rows that the options of `spec` leave, of `clients` clients; test parts stay as they are."""
+    """The training and test rows that the options of `spec` leave, of `clients` clients (None: of all); test parts stay whole."""
     train, test = sides
-    chosen = range(len(train)) if clients is None or not spec.choice else _clients(spec, clients, seed)
+    chosen = range(len(train)) if clients is None else _clients(spec, clients, len(train), seed)
     return [_reduced(spec, train[client], client, seed) for client in chosen], [test[client] for client in chosen]
 
 
-def _clients(spec: Spec, clients: int, seed: int) -> list[int]:
-    """The chosen clients in ascending order."""
-    everyone = np.arange(spec.total)
+def too_many(spec: Spec, clients: int, total: int) -> UserError:
+    """The error where more clients are asked for than there are to choose from."""
+    return UserError(f"clients must be <= {total} for the partition '{spec}', not {clients}")
+
+
+def _clients(spec: Spec, clients: int, total: int, seed: int) -> list[int]:
+    """The chosen ones of `total` clients in ascending order."""
+    if clients > total:
+        raise too_many(spec, clients, total)
+    everyone = np.arange(total)
     if spec.choice == "of":
         everyone = generator(seed, "partition/clients").permutation(everyone)
     return sorted((everyone[-clients:] if spec.choice == "last-of" else everyone[:clients]).tolist())

@@ -1,7 +1,9 @@
 """What clients see of a data set where that depends on the client: rotated, corrupted, augmented, tested elsewhere.
 
 A shift is drawn from the partition's seed and from each image's row number, so that a smaller part of the same clients' data
-holds the same images. Rotations and crops are made anew each time (under a second); corruptions are kept in the data root.
+holds the same images. Draws are made on the host. Rotations and crops move pixels where the samples are, on the federation's
+device, and are made anew each time (under a second); corruptions are made on the host, one image after the other by libraries
+that work there, and are kept in the data root.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from pflrepro.data.arrays import SHIFT_REVISION
+from pflrepro.data.augment import PADDING, crop_and_flip
 from pflrepro.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from pflrepro.data.rotation import ANGLES, rotate
 from pflrepro.data.sets.types import DatasetSpec
@@ -25,10 +30,10 @@ Rows = Sequence[np.ndarray]  # row numbers, one array a client
 
 @dataclass(frozen=True, eq=False)
 class Clients:
-    """Samples, labels, and the rows of each client: what a federation is made of."""
+    """What a federation is made of: samples [n, ...] and labels [n] on its device, and each client's row numbers, on the host."""
 
-    x: np.ndarray
-    y: np.ndarray
+    x: Tensor
+    y: Tensor
     train: Rows
     test: Rows
 
@@ -41,14 +46,15 @@ class _Task:
     spec: DatasetSpec
     root: str | Path | None
 
-    def official_test(self) -> tuple[np.ndarray, np.ndarray]:
-        """The official test rows of the source: samples and labels."""
+    def official_test(self) -> tuple[Tensor, Tensor]:
+        """The official test rows of the source: samples and labels, where the clients' are."""
         from pflrepro.data.datasets import load_arrays
 
         source = load_arrays(self.spec.source, self.root)
         if source.split is None or not source.split.any():
             raise UserError(f"data set {self.spec.source!r} in this data root does not say which rows are test rows")
-        return source.x[source.split == 1], source.y[source.split == 1]
+        rows = source.split == 1
+        return tuple(torch.from_numpy(values[rows]).to(self.clients.x.device) for values in (source.x, source.y))
 
 
 def shifted(spec: DatasetSpec, clients: Clients, seed: int, root: str | Path | None = None) -> Clients:
@@ -66,68 +72,57 @@ def shifted(spec: DatasetSpec, clients: Clients, seed: int, root: str | Path | N
 
 def _rotate_clients(task: _Task) -> Clients:
     """Client i's images turned by its angle, the (i mod 10)-th of 0, 15, .. 135 degrees [FedBR 4.3]."""
-    x = task.clients.x.copy()
+    degrees = torch.zeros(len(task.clients.x))
     for client, rows in enumerate(task.clients.train):
-        x[rows] = rotate(x[rows], _angle(client))
-    return _tested_under_angles(task, x)
+        degrees[rows] = _angle(client)
+    return _tested_under_angles(task, rotate(task.clients.x, degrees))
 
 
 def _rotate_images(task: _Task) -> Clients:
     """Each image turned by an angle from its client's own distribution over the ten angles, Dir(value) [FedBR 4.4]."""
-    x = task.clients.x.copy()
+    degrees = torch.zeros(len(task.clients.x))
     for client, rows in enumerate(task.clients.train):
         odds = generator(task.seed, "shift/angles", client=client).dirichlet([float(task.value)] * len(ANGLES))
-        steps = odds.cumsum()[:-1]
         draws = [generator(task.seed, "shift/angle", client=row).random() for row in rows.tolist()]
-        choice = np.searchsorted(steps, draws, side="right")
-        for number, angle in enumerate(ANGLES):
-            chosen = rows[choice == number]
-            x[chosen] = rotate(x[chosen], angle)
-    return _tested_under_angles(task, x)
+        choice = np.searchsorted(odds.cumsum()[:-1], draws, side="right")
+        degrees[rows] = torch.tensor(ANGLES, dtype=degrees.dtype)[choice]
+    return _tested_under_angles(task, rotate(task.clients.x, degrees))
 
 
 def _angle(client: int) -> int:
     return ANGLES[client % len(ANGLES)]
 
 
-def _tested_under_angles(task: _Task, x: np.ndarray) -> Clients:
+def _tested_under_angles(task: _Task, x: Tensor) -> Clients:
     """Client i is tested on the complete official test set, turned by its angle: the mean over ten clients is FedBR's."""
     pictures, labels = task.official_test()
     angles = sorted({_angle(client) for client in range(len(task.clients.train))})
     blocks = {angle: len(x) + k * len(labels) + np.arange(len(labels)) for k, angle in enumerate(angles)}
     return Clients(
-        np.concatenate([x, *(rotate(pictures, angle) for angle in angles)]),
-        np.concatenate([task.clients.y, *([labels] * len(angles))]),
+        torch.cat([x, *(rotate(pictures, angle) for angle in angles)]),
+        torch.cat([task.clients.y, labels.repeat(len(angles))]),
         task.clients.train,
         [blocks[_angle(client)] for client in range(len(task.clients.train))],
     )
 
 
-def _official_test(task: _Task, x: np.ndarray | None = None) -> Clients:
+def _official_test(task: _Task, x: Tensor | None = None) -> Clients:
     """Every client is tested on the official test set as it is."""
     pictures, labels = task.official_test()
     own = task.clients.x if x is None else x
     rows = len(own) + np.arange(len(labels))
-    return Clients(
-        np.concatenate([own, pictures]),
-        np.concatenate([task.clients.y, labels]),
-        task.clients.train,
-        [rows for _ in task.clients.train],
-    )
+    tests = [rows for _ in task.clients.train]
+    return Clients(torch.cat([own, pictures]), torch.cat([task.clients.y, labels]), task.clients.train, tests)
 
 
 def _augment_once(task: _Task) -> Clients:
     """Each training image is cropped at random from itself with a black edge of 4 and flipped with odds 1/2, once [FedBR 9.10]."""
-    import torch
-
-    from pflrepro.data.augment import PADDING, crop_and_flip
-
-    x = torch.from_numpy(task.clients.x)
+    x = task.clients.x
     places = np.array([2 * PADDING + 1, 2 * PADDING + 1, 2])
     draws = generator(task.seed, "shift/crops").integers(0, places, (len(x), 3))
     draws[:, 2] = 1 - draws[:, 2]  # a flip is the lower half of its range
-    numbers = torch.from_numpy((draws + 0.5) / places)
-    return _official_test(task, crop_and_flip(x, numbers, torch.zeros((), dtype=x.dtype)).numpy())
+    numbers = torch.from_numpy((draws + 0.5) / places).to(x.device)
+    return _official_test(task, crop_and_flip(x, numbers, torch.zeros((), dtype=x.dtype, device=x.device)))
 
 
 def _corrupt_half(task: _Task) -> Clients:
@@ -158,37 +153,40 @@ def _corrupted(task: _Task, pairs: Sequence[tuple[str, int]]) -> Clients:
     rows = np.concatenate(held) if held else np.zeros(0, np.int64)
     if not len(rows):
         return clients
-    path = _kept(task, pairs, held)
-    pixels = _read_kept(path, rows, clients.x.shape[1:])
+    places = torch.from_numpy(rows).to(clients.x.device)
+    clean = clients.x[places].cpu().numpy()
+    path = _kept(task, pairs, held, clean)
+    pixels = _read_kept(path, rows, clean.shape[1:])
     if pixels is None:
-        pixels = _made(task, pairs, held)
+        pixels = _made(task, pairs, held, clean)
         _keep(path, pixels, rows)
-    x = clients.x.copy()
-    x[rows] = pixels
+    x = clients.x.clone()
+    x[places] = torch.from_numpy(pixels).to(x.device)
     return Clients(x, clients.y, clients.train, clients.test)
 
 
-def _made(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows) -> np.ndarray:
+def _made(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows, clean: np.ndarray) -> np.ndarray:
+    """uint8 [n, ...]: the images `clean` of the rows `held`, one after the other, corrupted."""
     from pflrepro.data.frost import frost_photographs
 
     photographs = frost_photographs(task.root) if any(kind == "frost" for kind, _ in pairs) else ()
-    pixels = []
+    pixels, images = [], iter(clean)
     for (kind, severity), rows in zip(pairs, held, strict=True):
         for row in rows.tolist():
             random = generator(task.seed, f"shift/{kind}/{severity}", client=row)
-            pixels.append(corrupt(task.clients.x[row], kind, severity, random, photographs))
+            pixels.append(corrupt(next(images), kind, severity, random, photographs))
     return np.stack(pixels)
 
 
-def _kept(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows) -> Path:
+def _kept(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows, clean: np.ndarray) -> Path:
     """Where these corrupted images are kept: the name is a fingerprint of all that they depend on."""
     from pflrepro.data.root import cache_path
 
     digest = hashlib.sha256(f"{task.spec.source} {SHIFT_REVISION} {task.seed} {list(pairs)}\n".encode())
-    for rows in held:
+    for rows, images in zip(held, np.split(clean, np.cumsum([len(rows) for rows in held])[:-1]), strict=True):
         digest.update(f"{len(rows)}\n".encode())
         digest.update(np.ascontiguousarray(rows, "<i8").data)
-        digest.update(np.ascontiguousarray(task.clients.x[rows]).data)
+        digest.update(images.data)
     home = cache_path(task.spec.name, task.root).parent
     return home / f"corrupted-{digest.hexdigest()[:16]}.npz"
 

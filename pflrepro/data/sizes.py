@@ -15,7 +15,7 @@ from pflrepro.randomness import generator
 def draw_sizes(
     spec: Spec, class_sizes: np.ndarray, clients: int, seed: int, min_size: int, *, stream: int = 0
 ) -> np.ndarray:
-    """Samples of each client and class, int64 [N, C]; at most 1,000 draws until the smallest client has `min_size`.
+    """Samples of each client and class, int64 [N, C]; at most `spec.attempts` draws until the smallest client has `min_size`.
 
     class_sizes: samples of each class. stream: tells draws of one seed apart (groups that are divided one by one).
     Raises `UserError` for an impossible request.
@@ -23,7 +23,7 @@ def draw_sizes(
     random = generator(seed, "partition/sizes", client=stream)
     attempt = _drawing(spec, class_sizes, clients, random)
     best = -1
-    for _ in range(recipes.ATTEMPTS):
+    for _ in range(spec.attempts):
         sizes = attempt()
         smallest = int(sizes.sum(1).min())
         if smallest >= min_size:
@@ -33,7 +33,7 @@ def draw_sizes(
             raise UserError(
                 f"'{spec}' among {clients} clients gives the smallest {smallest} samples, fewer than min_size = {min_size}"
             )
-    raise recipes.too_small(f"'{spec}'", clients, min_size, best)
+    raise recipes.too_small(f"'{spec}'", clients, min_size, best, spec.attempts)
 
 
 def _drawing(

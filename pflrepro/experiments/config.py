@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.experiments.files import canonical_json
 
 if TYPE_CHECKING:
@@ -61,10 +61,8 @@ class DataConfig:
         checked = {
             "clients": check_range("clients", self.clients, 1, integer=True),
             "partition_seed": check_range("partition seed", self.partition_seed, 0, _LARGEST_SEED, integer=True),
-            "test_share": float(check_range("test share", self.test_share, 0, 1, open_low=True)),
+            "test_share": float(check_range("test share", self.test_share, 0, 1, open_low=True, open_high=True)),
         }
-        if checked["test_share"] >= 1:
-            raise UserError(f"test share must be > 0 and < 1, not {self.test_share!r}")
         if self.min_size is not None:
             checked["min_size"] = check_range("least samples of a client", self.min_size, 0, integer=True)
         _set(self, checked)
@@ -128,14 +126,14 @@ class Experiment:
         `overrides`: any field of `Experiment` or `DataConfig`.
         """
         from pflrepro.data.datasets import find
+        from pflrepro.data.specs import parse
 
         preset = asdict(find(dataset).preset)
         of_data = {f.name for f in fields(DataConfig)} - {"dataset"}
         of_run = {f.name for f in fields(cls)} - {"algorithm", "data", "options"}
         for name in overrides:
-            if name not in of_data | of_run:
-                raise unknown("setting", name, of_data | of_run)
-        if _rules_itself(overrides.get("partition", "")):
+            check_word("setting", name, of_data | of_run)
+        if "partition" in overrides and parse(overrides["partition"]).own_minimum:
             preset["min_size"] = None
         values = preset | overrides
         data = DataConfig(dataset, **{name: value for name, value in values.items() if name in of_data})
@@ -233,8 +231,7 @@ class Experiment:
                 raise UserError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if not isinstance(self.data, DataConfig):
             raise UserError(f"data must be a DataConfig, not {self.data!r}")
-        if self.dtype not in DTYPES:
-            raise unknown("number type", self.dtype, DTYPES)
+        check_word("number type", self.dtype, DTYPES)
 
     def _check_names(self) -> None:
         from pflrepro.algorithms.registry import canonical_name
@@ -251,24 +248,6 @@ class Experiment:
 _FRACTIONS = ("participation", "participation_low", "lr", "momentum", "weight_decay")
 
 
-# Kinds of partitions whose papers say how small a client may be; the others take the data set's preset.
-_SELF_RULED = (
-    "pfedfda-dirichlet",
-    "fixed-size",
-    "lda",
-    "lda-flat",
-    "long-tail",
-    "long-tail-geometric",
-    "counts",
-    "group",
-)
-
-
-def _rules_itself(partition: str) -> bool:
-    kind = partition.partition(":")[0].partition("+")[0]
-    return kind in _SELF_RULED or kind.startswith("group-")
-
-
 def identity_digest(identity: Mapping[str, Any]) -> str:
     """The id that belongs to an identity."""
     return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:ID_LENGTH]
@@ -277,8 +256,7 @@ def identity_digest(identity: Mapping[str, Any]) -> str:
 def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
     names = {f.name for f in fields(cls)}
     for name in values:
-        if name not in names:
-            raise unknown(f"field of {cls.__name__}", str(name), names)
+        check_word(f"field of {cls.__name__}", str(name), names)
     if recorded:
         values = {name: value for name, value in ADDED.items() if name in names} | dict(values)
         missing = names - set(values)

@@ -95,14 +95,15 @@ def _proxy(data: DataConfig, arrays: Arrays, data_root: str | Path | None) -> Fe
 
 
 def partition_content(text: str) -> str | None:
-    """`kind:sha256:...` of the decoded arrays for a partition that is read from a file; None for one that is drawn."""
+    """`kind:sha256:...` of the decoded arrays, and the options, for a partition that is read from a file; None for one drawn."""
     from pflrepro.data.specs import Counts, File, parse
 
     spec = parse(text)
     if isinstance(spec, Counts):
         from pflrepro.data.published import published_counts, read_counts
 
-        return f"counts:sha256:{_hash([read_counts(spec.source) if spec.is_file else published_counts(spec.source)])}"
+        counts = read_counts(spec.source) if spec.is_file else published_counts(spec.source)
+        return f"counts:sha256:{_hash([counts])}{spec.options}"
     if isinstance(spec, File):
         return f"file:sha256:{_hash(_read_partition(Path(spec.path)))}"
     return None

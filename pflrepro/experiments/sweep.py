@@ -7,13 +7,13 @@ the store alone.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflrepro.errors import RunFailed, UserError, check_range, unknown
+from pflrepro.cores import usable_cores
+from pflrepro.errors import RunFailed, UserError, check_range, check_word
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import identify, open_store, packs, run
 
@@ -112,10 +112,8 @@ def sweep(
 
     Raises `UserError` for bad input, before anything runs; `RunFailed` that names every run that failed, after all others are done.
     """
-    launch = launcher if callable(launcher) else LAUNCHERS.get(launcher)
-    if launch is None:
-        raise unknown("launcher", launcher, LAUNCHERS)
-    jobs = check_range("jobs", _cores() if jobs is None else jobs, 1, integer=True)
+    launch = launcher if callable(launcher) else LAUNCHERS[check_word("launcher", launcher, LAUNCHERS)]
+    jobs = check_range("jobs", usable_cores() if jobs is None else jobs, 1, integer=True)
     store = open_store(store)
     identified = identify(experiments, data_root)
     missing = [job for job in {job.id: job for job in identified}.values() if store.get(job.id) is None]
@@ -149,7 +147,3 @@ def _told(task: Task, message: str) -> str:
     seeds = ", ".join(str(experiment.seed) for experiment in task)
     name = f"{first.algorithm} on {first.data.dataset}"
     return message if message.startswith(name) else f"{name} (seeds {seeds}): {message}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -26,8 +26,10 @@ _NAMES = {
     "select": ".selection",
     "bootstrap": ".intervals",
     "over_clients": ".intervals",
+    "over_seeds": ".intervals",
     "t_interval": ".intervals",
     "paired": ".comparison",
+    "holm": ".comparison",
     "average_ranks": ".ranks",
     "timing": ".cost",
 }

@@ -16,7 +16,7 @@ import numpy as np
 
 def pooled(history: Mapping[str, Any]) -> np.ndarray:
     """The papers' test accuracy: sum_i correct_i / sum_i n_i over all clients, float64 [E] [LIB, DBE-code]."""
-    return _ratio(np.asarray(history["correct"]).sum(1), np.asarray(history["test_samples"]).sum())
+    return ratio(np.asarray(history["correct"]).sum(1), np.asarray(history["test_samples"]).sum())
 
 
 def pooled_after(history: Mapping[str, Any]) -> np.ndarray:
@@ -24,7 +24,7 @@ def pooled_after(history: Mapping[str, Any]) -> np.ndarray:
     correct = np.asarray(history["correct_after"])
     trained = correct >= 0
     samples = np.where(trained, np.asarray(history["test_samples"]), 0).sum(1)
-    return _ratio(np.where(trained, correct, 0).sum(1), samples)
+    return ratio(np.where(trained, correct, 0).sum(1), samples)
 
 
 def mean_over_clients(history: Mapping[str, Any]) -> np.ndarray:
@@ -37,12 +37,12 @@ def mean_over_clients(history: Mapping[str, Any]) -> np.ndarray:
 
 def per_client(history: Mapping[str, Any]) -> np.ndarray:
     """Each client's accuracy, float64 [E, N]; NaN for a client without test samples."""
-    return _ratio(np.asarray(history["correct"]), np.asarray(history["test_samples"])[None])
+    return ratio(np.asarray(history["correct"]), np.asarray(history["test_samples"])[None])
 
 
 def mean_test_loss(history: Mapping[str, Any]) -> np.ndarray:
     """Cross-entropy a test sample, pooled over clients, float64 [E]."""
-    return _ratio(np.asarray(history["loss"]).sum(1), np.asarray(history["test_samples"]).sum())
+    return ratio(np.asarray(history["loss"]).sum(1), np.asarray(history["test_samples"]).sum())
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(float(array.mean()), float(array.std()), error, len(array))
 
 
-def _ratio(part: Any, whole: Any) -> np.ndarray:
+def ratio(part: Any, whole: Any) -> np.ndarray:
+    """part / whole, broadcast, in float64; NaN where `whole` is not positive."""
     part, whole = np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64))
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)

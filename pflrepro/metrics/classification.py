@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_word
 
 OVER = ("occurring", "labels", "all")
 AVERAGES = ("macro", "weighted", "micro")
@@ -72,8 +72,7 @@ def macro_f1(labels: Any, predicted: Any, classes: int | None = None, over: str 
         >>> round(float(macro_f1([0, 0, 1, 1], [0, 1, 1, 1])), 4)
         0.7333
     """
-    if over not in OVER:
-        raise unknown("choice of classes", over, OVER)
+    check_word("choice of classes", over, OVER)
     labels, predicted = _checked(labels, predicted)
     if not labels.size:
         return np.full(predicted.shape[:-1], np.nan)
@@ -114,8 +113,7 @@ def auc(labels: Any, scores: Any, average: str = "macro") -> np.ndarray:
     NaN); `weighted`, the same by the number of samples of a class; `micro`, over all pairs of (sample, class) at once [recalled: LIB].
     Give probabilities: a class's order over samples changes with the softmax, and logits of two samples have no common zero.
     """
-    if average not in AVERAGES:
-        raise unknown("average of AUC", average, AVERAGES)
+    check_word("average of AUC", average, AVERAGES)
     scores = np.asarray(scores, np.float64)
     if average == "micro":
         labels, _ = _checked(labels, np.zeros(scores.shape[:-1], np.int64))

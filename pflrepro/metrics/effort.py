@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
@@ -19,6 +18,7 @@ from pflrepro.simulation.inspection import further_round
 from pflrepro.simulation.loop import Loop, train_one
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.threads import single_threaded
+from pflrepro.simulation.watch import now
 from pflrepro.trees import Tree
 
 
@@ -50,20 +50,20 @@ def shares_of_time(
     host = type(simulation.method)
     if not issubclass(host, PFedFDA):
         raise UserError(f"the time of estimates and interpolation is pFedFDA's; this is {host.__name__}")
-    synchronise = partial(_synchronise, simulation.device)
+    clock = partial(now, simulation.device)
     spent = {"estimate": 0.0, "personalise": 0.0}
 
     class Timed(host):
         """The same method with a watch around what follows the passes through the network."""
 
         def personalise(self, rows: Tree, ctx: Context, least: int = 1) -> Tree:
-            started = synchronise()
+            started = clock()
             result = super().personalise(rows, ctx, least)
-            between = synchronise()
+            between = clock()
             z, received = rows.z.double(), ctx.common.only(["mu", "sigma"]).to(torch.float64)
             members = one_hot(rows.y, ctx.task.classes, z.dtype) * rows.mask.double()[:, None]
             gaussian.estimate(z, members, received, self.cov_reg, least)
-            ended = synchronise()
+            ended = clock()
             spent["personalise"] += between - started
             spent["estimate"] += ended - between
             return result
@@ -72,17 +72,11 @@ def shares_of_time(
     rows = []
     for train in each_training(simulation, index, clients, watched):
         spent.update(dict.fromkeys(spent, 0.0))
-        started = synchronise()
+        started = clock()
         train()
-        whole = synchronise() - started - spent["estimate"]  # without the second estimation
+        whole = clock() - started - spent["estimate"]  # without the second estimation
         estimate = min(spent["estimate"], spent["personalise"])
         rows.append([whole - spent["personalise"], estimate, spent["personalise"] - estimate])
     shares = np.array(rows)
     shares = 100.0 * shares / shares.sum(1, keepdims=True)
     return shares[:, 0], shares[:, 1], shares[:, 2]
-
-
-def _synchronise(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pflrepro.errors import UserError, check_range
+from pflrepro.metrics.accuracy import ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ def client_spread(history: Mapping[str, Any], share: float = 0.1) -> ClientSprea
         pooled=whole,
         std=std(each),
         std_unbiased=std(each, ddof=1),
-        variation=_ratio(std(each), whole),
+        variation=ratio(std(each), whole),
         worst=worst_share(each, share),
         best=-worst_share(-each, share),
         entropy=entropy(each),
@@ -79,9 +80,9 @@ def std(accuracies: Any, ddof: int = 0) -> np.ndarray:
     """
     values, there = _checked(accuracies)
     count = there.sum(-1)
-    mean = _ratio(np.where(there, values, 0).sum(-1), count)
+    mean = ratio(np.where(there, values, 0).sum(-1), count)
     squares = (np.where(there, values - mean[..., None], 0) ** 2).sum(-1)
-    return np.sqrt(_ratio(squares, count - ddof))
+    return np.sqrt(ratio(squares, count - ddof))
 
 
 def variation(accuracies: Any, overall: Any = None) -> np.ndarray:
@@ -90,8 +91,8 @@ def variation(accuracies: Any, overall: Any = None) -> np.ndarray:
     overall: the pooled accuracy of the same evaluation [GPFL Table 3]; default: the plain mean over clients.
     """
     values, there = _checked(accuracies)
-    mean = _ratio(np.where(there, values, 0).sum(-1), there.sum(-1))
-    return _ratio(std(values), mean if overall is None else np.asarray(overall, np.float64))
+    mean = ratio(np.where(there, values, 0).sum(-1), there.sum(-1))
+    return ratio(std(values), mean if overall is None else np.asarray(overall, np.float64))
 
 
 def worst_share(accuracies: Any, share: float = 0.1) -> np.ndarray:
@@ -108,7 +109,7 @@ def worst_share(accuracies: Any, share: float = 0.1) -> np.ndarray:
     count = np.ceil(share * there.sum(-1) - 1e-9)
     ordered = np.sort(np.where(there, values, np.inf), axis=-1)
     chosen = np.arange(values.shape[-1]) < count[..., None]
-    return _ratio(np.where(chosen, ordered, 0).sum(-1), count)
+    return ratio(np.where(chosen, ordered, 0).sum(-1), count)
 
 
 def entropy(accuracies: Any) -> np.ndarray:
@@ -125,7 +126,7 @@ def entropy(accuracies: Any) -> np.ndarray:
     values, there = _checked(accuracies)
     kept = np.where(there, values, 0)
     total = kept.sum(-1)
-    shares = _ratio(kept, total[..., None])
+    shares = ratio(kept, total[..., None])
     return np.where(total > 0, entr(shares).sum(-1), np.nan)
 
 
@@ -134,8 +135,3 @@ def _checked(accuracies: Any) -> tuple[np.ndarray, np.ndarray]:
     if values.ndim == 0:
         raise UserError("a spread over clients needs one accuracy a client")
     return values, ~np.isnan(values)
-
-
-def _ratio(part: Any, whole: Any) -> np.ndarray:
-    part, whole = np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64))
-    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)

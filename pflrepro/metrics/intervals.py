@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.randomness import generator
 
 METHODS = ("percentile", "bca")
 RESAMPLES = 9999  # scipy's default
+FEW = 10  # values; below, the bootstrap is too narrow
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,18 @@ def t_interval(values: Any, *, level: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half, level, n, "t")
 
 
+def over_seeds(values: Any, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+    """The interval of the mean over seeds, `values` [n]: `t_interval` below ten seeds, the percentile `bootstrap` from ten on.
+
+    Example:
+        >>> over_seeds([0.70, 0.72, 0.74]).method, over_seeds([0.70, 0.72] * 5).method
+        ('t', 'percentile')
+    """
+    if np.size(values) < FEW:
+        return t_interval(values, level=level)
+    return bootstrap(values, level=level, resamples=resamples, seed=seed)
+
+
 def _resampled(data: tuple, statistic, method: str, level: float, resamples: int, seed: int) -> Interval:
     from scipy import stats
 
@@ -168,8 +181,6 @@ def _counts(correct: Any, samples: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check(method: str, level: float, resamples: int) -> None:
-    if method not in METHODS:
-        raise unknown("bootstrap method", method, METHODS)
-    if not 0 < level < 1:
-        raise UserError(f"a confidence level lies between 0 and 1, not {level!r}")
+    check_word("bootstrap method", method, METHODS)
+    check_range("confidence level", level, 0, 1, open_low=True, open_high=True)
     check_range("resamples", resamples, 1, integer=True)

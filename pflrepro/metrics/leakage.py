@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import grad, grad_and_value, vmap
 
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.metrics.lbfgs import minimise
 from pflrepro.randomness import generator
 from pflrepro.trees import Tree
@@ -116,10 +116,8 @@ def observe(
     Raises `UserError` for a target of which a module never reaches the server (FedPer's head).
     """
     check_range("batches", batches, 1, integer=True)
-    if target not in TARGETS:
-        raise unknown("target of the attack", target, TARGETS)
-    if at not in ("trained", "received"):
-        raise unknown("place of the gradient", at, ("trained", "received"))
+    check_word("target of the attack", target, TARGETS)
+    check_word("place of the gradient", at, ("trained", "received"))
     launch, received, trained = _traffic(simulation, index, TARGETS[target])
     condition = _conditions(simulation, launch) if "valve" in TARGETS[target] else Tree()
     x, picked = _first_batches(simulation, launch.tables[0], batches)
@@ -139,11 +137,11 @@ def observe(
 
 def _traffic(simulation: Simulation, index: int, groups: tuple[str, ...]) -> tuple[Launch, Tree, Tree]:
     """(a further round of one seed with all clients, `groups` as sent [N, ...], the same as uploaded [N, ...])."""
-    method, clock = simulation.method, simulation.clock(simulation.round)
+    clock = simulation.clock(simulation.round)
     everyone = np.arange(simulation.task.clients)
     cohorts = [everyone if i == index else everyone[:0] for i in range(len(simulation.replicas))]
     program = simulation.program()
-    launch = simulation.launch(program, clock, cohorts, method.phases(clock), "")
+    launch = simulation.launch(program, clock, cohorts, program.phases(clock), "")
     with torch.no_grad():
         uploads = simulation.backend.participate(program, launch).upload.get("params", Tree())
     sent = launch.received[index].common.get("params", Tree())
@@ -151,7 +149,7 @@ def _traffic(simulation: Simulation, index: int, groups: tuple[str, ...]) -> tup
     if missing:
         valid = [name for name, needs in TARGETS.items() if all(g in uploads and g in sent for g in needs)]
         raise UserError(
-            f"the server sees no {missing[0]} of {type(method).__name__}'s clients; "
+            f"the server sees no {missing[0]} of {type(program.method).__name__}'s clients; "
             f"targets it can attack: {', '.join(valid) or '(none)'}"
         )
     received = sent.only(groups).map(lambda leaf: leaf.expand(len(everyone), *leaf.shape))
@@ -177,7 +175,7 @@ def _network(simulation: Simulation, target: str) -> Network:
             return z
         if target == "model":
             return head(p.head, Tree(), z, False)[0]
-        guided = simulation.method.valve(p, z, p.condition.g)
+        guided = simulation.method.valve(z, *simulation.method.gates(p, p.condition.g))
         if target == "pseudo-extractor":
             return guided
         return F.normalize(guided, dim=1, eps=1e-12) @ F.normalize(p.embeddings.weight, dim=1, eps=1e-12).T
@@ -225,12 +223,8 @@ class Attack:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for kind, value, valid in (
-            ("objective of the attack", self.objective, ("mse", "cross_entropy")),
-            ("optimiser of the attack", self.optimiser, ("lbfgs", "adam")),
-        ):
-            if value not in valid:
-                raise unknown(kind, value, valid)
+        check_word("objective of the attack", self.objective, ("mse", "cross_entropy"))
+        check_word("optimiser of the attack", self.optimiser, ("lbfgs", "adam"))
         check_range("attack's rate", self.lr, 0, open_low=True)
         for name, low in (("steps", 0), ("inner", 1), ("restarts", 1)):
             check_range(f"attack's {name}", getattr(self, name), low, integer=True)

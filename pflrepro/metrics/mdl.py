@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import vmap
 
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.cores import usable_cores
+from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.metrics.sets import LabelledSet, check_set
 from pflrepro.models.initialise import seeded
 from pflrepro.models.split import parameters_of
@@ -64,10 +64,8 @@ class Probe:
         for width in self.hidden:
             check_range("probe's hidden width", width, 1, integer=True)
         check_range("probe's learning rate", self.lr, 0, open_low=True)
-        if not 0 < check_range("probe's validation share", self.validation, 0, 1, open_low=True) < 1:
-            raise UserError(f"probe's validation share must be > 0 and < 1, not {self.validation!r}")
-        if self.draws not in ("without", "with"):
-            raise unknown("way to draw the probe's samples", self.draws, ("without", "with"))
+        check_range("probe's validation share", self.validation, 0, 1, open_low=True, open_high=True)
+        check_word("way to draw the probe's samples", self.draws, ("without", "with"))
 
     @property
     def least(self) -> int:
@@ -99,8 +97,7 @@ class Curve:
 
         The papers' tables print "bits" without a visible conversion: their values are taken for nats [DBE section 4.2].
         """
-        if unit not in ("nats", "bits"):
-            raise unknown("unit of a codelength", unit, ("nats", "bits"))
+        check_word("unit of a codelength", unit, ("nats", "bits"))
         nats = online_codelength(self.sizes, self.losses.mean(0))
         return nats / NATS_A_BIT if unit == "bits" else nats
 
@@ -132,8 +129,7 @@ def summarise(curves: Sequence[Curve | None], how: str = "mean", unit: str = "na
 
     how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [DBE section 4.2, not settled].
     """
-    if how not in ("mean", "sum", "weighted"):
-        raise unknown("summary of codelengths", how, ("mean", "sum", "weighted"))
+    check_word("summary of codelengths", how, ("mean", "sum", "weighted"))
     there = [curve for curve in curves if curve is not None]
     if not there:
         return float("nan")
@@ -259,8 +255,7 @@ def _each(
     """`work` for every launch; on a CPU by several threads, each with one arithmetic thread of its own."""
     if device.type != "cpu":
         return [work(launch) for launch in launches]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = min(check_range("workers", workers, 1, integer=True) if workers else cores, len(launches))
+    count = min(check_range("workers", workers, 1, integer=True) if workers else usable_cores(), len(launches))
     before = torch.get_num_threads()
 
     def alone(launch: list[_Job]) -> list[float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_word
 from pflrepro.metrics.classification import accuracy, auc, macro_f1, predicted_labels, probabilities
 from pflrepro.metrics.predictions import Predictions
 
@@ -148,9 +148,7 @@ _NO_ENSEMBLE = "there is no ensemble in these predictions; ask for it with poole
 
 def _per_part(predictions: Predictions, scores: np.ndarray, measure: Measure | str) -> PerClient:
     if isinstance(measure, str):
-        if measure not in MEASURES:
-            raise unknown("measure", measure, MEASURES)
-        measure = MEASURES[measure]
+        measure = MEASURES[check_word("measure", measure, MEASURES)]
     values = np.full(predictions.clients, np.nan)
     for client, part in enumerate(predictions.parts):
         if part.stop > part.start:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_word
 from pflrepro.metrics.classification import predicted_labels
 from pflrepro.simulation.inspection import ROWS, ClientModel, client_models, samples
 from pflrepro.simulation.loop import fast_layout
@@ -95,8 +95,7 @@ def predict(
         [LG-FedAvg, off]. keep_scores: keep [N, n, C] too, in float32 4 N n C bytes.
     Raises `UserError` if no client has test samples.
     """
-    if ensemble not in ENSEMBLES:
-        raise unknown("kind of ensemble", ensemble, ENSEMBLES)
+    check_word("kind of ensemble", ensemble, ENSEMBLES)
     sizes = simulation.federation.sizes("test")
     if not sizes.sum():
         raise UserError("no client has test samples: there is nothing to predict")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_range, check_word
 
-MISSING = ("refuse", "drop-columns", "drop-rows")
+MISSING = ("refuse", "drop-columns", "drop-rows", "largest-block")
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +20,8 @@ class Ranks:
     """Ranks of k methods on D data sets (or other blocks: columns of a table, seeds), 1 the best.
 
     Attributes:
-        methods, datasets: the names that were used. ranks: [D, k], equal scores share their mean rank. mean: [k] over data sets.
+        methods, datasets: the names that were used; blocks: what the data sets are, in words. ranks: [D, k], equal scores share their
+            mean rank. mean: [k] over data sets.
         statistic, p: Friedman's chi-squared with k - 1 degrees of freedom, corrected for ties.
         f_statistic, f_p: Iman and Davenport's F = (D - 1) chi2 / (D (k - 1) - chi2), less conservative.
         critical_difference: two mean ranks that differ by more differ significantly at `alpha` (Nemenyi).
@@ -38,6 +40,7 @@ class Ranks:
     alpha: float
     dropped_methods: tuple[str, ...] = ()
     dropped_datasets: tuple[str, ...] = ()
+    blocks: str = "data sets"
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -60,11 +63,13 @@ def average_ranks(
     higher_is_better: bool = True,
     alpha: float = 0.05,
     missing: str = "refuse",
+    blocks: str = "data sets",
 ) -> Ranks:
     """Rank methods on each data set and test whether their mean ranks differ.
 
     scores: [D, k], one row a data set. NaN is a cell that was not run, for which there is no rank: `refuse` (default) names it,
-    `drop-rows` leaves out the data sets and `drop-columns` the methods that lack one.
+    `drop-rows` leaves out the data sets and `drop-columns` the methods that lack one, `largest-block` what is not in the largest
+    complete block of methods and data sets. blocks: what a caption calls the data sets.
     Friedman: chi2 = (k - 1) sum_j (R_j - D (k + 1) / 2)^2 / sum_ij (r_ij - (k + 1) / 2)^2, R_j the rank sums.
     Raises `UserError` where fewer than two methods or two data sets are left.
     """
@@ -92,6 +97,7 @@ def average_ranks(
         alpha=alpha,
         dropped_methods=tuple(name for name in methods if name not in kept_methods),
         dropped_datasets=tuple(name for name in datasets if name not in kept_datasets),
+        blocks=blocks,
     )
 
 
@@ -128,6 +134,35 @@ def critical_difference(methods: int, datasets: int, alpha: float = 0.05) -> flo
     return quantile * math.sqrt(methods * (methods + 1) / (6 * datasets))
 
 
+def largest_block(there: Any, least: tuple[int, int] = (2, 2)) -> tuple[np.ndarray, np.ndarray]:
+    """(data sets [D], methods [k]), boolean: the block of cells that are all there with the most cells, the wider one of two equal.
+
+    there: bool [D, k]. Blocks of fewer than `least` = (data sets, methods) do not count; where there is none, both are all False.
+    Every candidate is an intersection of the sets of data sets that methods have; those are gone through one and all.
+
+    Example:
+        >>> rows, columns = largest_block([[1, 1, 1, 0], [1, 1, 1, 0], [0, 1, 1, 1]])
+        >>> rows.tolist(), columns.tolist()
+        ([True, True, False], [True, True, True, False])
+    """
+    there = np.asarray(there, bool)
+    candidates: set[frozenset[int]] = set()
+    for column in there.T:
+        own = frozenset(np.flatnonzero(column).tolist())
+        candidates |= {own} | {own & other for other in candidates}
+    best = np.zeros(there.shape[0], bool), np.zeros(there.shape[1], bool)
+    size = (0, 0)
+    for candidate in sorted(map(sorted, candidates)):
+        rows = np.isin(np.arange(there.shape[0]), candidate)
+        columns = there[rows].all(0)
+        if rows.sum() < least[0] or columns.sum() < least[1]:
+            continue
+        found = (int(rows.sum() * columns.sum()), int(columns.sum()))
+        if found > size:
+            best, size = (rows, columns), found
+    return best
+
+
 def table_of(cells: Mapping[tuple[str, str], float]) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
     """(scores [D, k], methods, data sets) of numbers by (method, data set), in the order of first mention; NaN where one lacks."""
     methods = tuple(dict.fromkeys(method for method, _ in cells))
@@ -147,16 +182,14 @@ def _table(
         )
     if len(set(methods)) != len(methods) or len(set(datasets)) != len(datasets):
         raise UserError("methods and data sets need different names")
-    if not 0 < alpha < 1:
-        raise UserError(f"the level alpha lies between 0 and 1, not {alpha!r}")
+    check_range("level alpha", alpha, 0, 1, open_low=True, open_high=True)
     return table, methods, datasets
 
 
 def _complete(
     table: np.ndarray, methods: tuple[str, ...], datasets: tuple[str, ...], missing: str
 ) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    if missing not in MISSING:
-        raise unknown("treatment of missing cells", missing, MISSING)
+    check_word("treatment of missing cells", missing, MISSING)
     absent = np.isnan(table)
     if not absent.any():
         return table, methods, datasets
@@ -166,8 +199,9 @@ def _complete(
             f"{methods[m]} has no number on {datasets[d]} (of {int(absent.sum())} missing): "
             "leave out data sets (drop-rows) or methods (drop-columns)"
         )
-    if missing == "drop-rows":
-        keep = ~absent.any(1)
-        return table[keep], methods, tuple(name for name, kept in zip(datasets, keep, strict=True) if kept)
-    keep = ~absent.any(0)
-    return table[:, keep], tuple(name for name, kept in zip(methods, keep, strict=True) if kept), datasets
+    rows, columns = {
+        "drop-rows": lambda: (~absent.any(1), np.ones(len(methods), bool)),
+        "drop-columns": lambda: (np.ones(len(datasets), bool), ~absent.any(0)),
+        "largest-block": lambda: largest_block(~absent),
+    }[missing]()
+    return table[np.ix_(rows, columns)], tuple(compress(methods, columns)), tuple(compress(datasets, rows))

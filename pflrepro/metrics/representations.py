@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.metrics.sets import LabelledSet, check_features, check_set
 from pflrepro.models.layers import LOGITS, layer_outputs
 from pflrepro.models.split import SplitModel
@@ -88,8 +88,7 @@ def collect_layers(
     """
     from pflrepro.simulation.inspection import client_models
 
-    if split not in ("test", "train"):
-        raise unknown("split", split, ("test", "train"))
+    check_word("split", split, ("test", "train"))
     rows = _rows(simulation, split, limit, seed)
     if not sum(map(len, rows)):
         raise UserError(f"no client has samples in its {split} part")
@@ -144,8 +143,7 @@ def layer_features(model: ClientModel, x: Tensor, layers: Sequence[str], adapted
                 )
                 outputs = every | special
             for layer in layers:
-                if layer not in outputs:
-                    raise unknown("layer", layer, outputs)
+                check_word("layer", layer, outputs)
                 found[layer].append(outputs[layer].flatten(1))
     return {layer: torch.cat(parts) for layer, parts in found.items()}
 

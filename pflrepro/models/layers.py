@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -65,6 +66,22 @@ def dense(sizes: Sequence[int]) -> Plan:
     """Linear layers with ReLU between `sizes`: {"fc1": [Linear, ReLU], ...}."""
     pairs = enumerate(pairwise(sizes), start=1)
     return {f"fc{k}": [nn.Linear(incoming, outgoing), nn.ReLU()] for k, (incoming, outgoing) in pairs}
+
+
+def perceptron(params: Tree, x: Tensor) -> Tensor:
+    """Linear layers with ReLU between them: x [B, K] -> the output of the last layer; x itself without a layer.
+
+    params: `weight` and `bias` of every layer, as `first.weight` or in a tree a layer; layers in the order of their names.
+    """
+    leaves = list(params.leaves())
+    for k, (bias, weight) in enumerate(zip(leaves[::2], leaves[1::2], strict=True)):
+        x = F.linear(F.relu(x) if k else x, weight, bias)
+    return x
+
+
+def is_linear(params: Tree) -> bool:
+    """Whether these are the parameters of one linear layer."""
+    return params.keys() <= {"weight", "bias"} and "weight" in params and params.weight.ndim == 2
 
 
 def assemble(plan: Plan, split: str, shape: tuple[int, ...]) -> SplitModel:

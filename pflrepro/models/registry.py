@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_word
 from pflrepro.models.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _LENET = ("conv1", "conv2", "fc1")
 _RESNET18 = ("conv", "b1", "b2", "b3", "b4", "pool")
 _CIFAR = ("conv", "b1", "b2", "b3", "pool")
+_CCT = ("tokens", *(f"block{k}" for k in range(1, 8)), "pool")
 
 
 @dataclass(frozen=True)
@@ -139,12 +140,14 @@ _ENTRIES = (
     ),
     _ecg("ecg-resnet", "GRP-FED's 5-layer 1-D ResNet (MIT-BIH)"),
     _ecg("ecg-resnet-gn", "ecg-resnet with group norm", norm="groups:8"),
+    _entry("cct-7-3x1", "compact convolutional transformer (FedBR: CIFAR-100)", ("image", 8), _CCT, "transformer:cct"),
     _entry(
-        "cct-7-3x1",
-        "compact convolutional transformer, without its dropout (FedBR: CIFAR-100)",
+        "cct-7-3x1-plain",
+        "cct-7-3x1 without dropout and stochastic depth",
         ("image", 8),
-        ("tokens", *(f"block{k}" for k in range(1, 8)), "pool"),
+        _CCT,
         "transformer:cct",
+        dropout=False,
     ),
     _entry(
         "fasttext", "fastText, mean over all positions (AG News)", ("tokens", 1), ("embedding", "fc1"), "text:fasttext"
@@ -172,11 +175,9 @@ MODELS = {entry.name: entry for entry in _ENTRIES}
 def find(name: str) -> tuple[ModelEntry, str]:
     """(entry, split) of a model name such as `cnn4` or `cnn4@conv2`; `UserError` with the valid ones if there is none."""
     model, at, split = name.partition("@")
-    if model not in MODELS:
-        raise unknown("model", model, MODELS)
-    entry = MODELS[model]
-    if at and split not in entry.splits:
-        raise unknown(f"split of {model}", split, entry.splits)
+    entry = MODELS[check_word("model", model, MODELS)]
+    if at:
+        check_word(f"split of {model}", split, entry.splits)
     return entry, split or entry.split
 
 

@@ -17,6 +17,7 @@ _NAMES = {
     "result": ".comparing",
     "Result": ".comparing",
     "score": ".scoring",
+    "score_card": ".scoring",
     "summary": ".scoring",
 }
 __all__ = list(_NAMES)

@@ -41,7 +41,9 @@ class Row:
 class Column:
     """One column: where the paper's numbers stand (`setting`, `published_*`) and what we run for them.
 
-    `lr` and `batch_size` None: the data set's own preset.
+    `lr` and `batch_size` None: the data set's own preset. In a figure of partitions a column is one of them: `counts` names
+    the shipped counts of `pflrepro.data.published` that it must equal ("": none), and with `equal_classes` its `samples` are equally
+    many in every class, so that the counts need no data.
     """
 
     key: str
@@ -57,6 +59,8 @@ class Column:
     published_dataset: str = ""
     published_model: str = ""
     samples: int = 0
+    counts: str = ""
+    equal_classes: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class Claim:
-    """An ordering that the paper claims: row `better` above row `worse` in the given columns (None: in all)."""
+    """An ordering that the paper claims: row `better` above row `worse` in the given columns (None: in all).
+
+    In a figure of partitions: the column `better` is more heterogeneous than the column `worse`.
+    """
 
     better: str
     worse: str
@@ -101,8 +108,8 @@ class Artefact:
 
     `sources`: published tables, the first that holds a cell gives its value, a later one a missing spread.
     `tolerance`: the least difference in points of the metric that counts as one (see `verdicts.tolerance`).
-    `trials`: seeds of the paper. `seed`: the first run seed; trial k uses seed + k. `counts`: for a figure of a
-    partition, the name of its published client x class counts.
+    `trials`: seeds of the paper. `seed`: the first run seed; trial k uses seed + k. `counts`: a figure of
+    the columns' partitions (samples a client and class); nothing is trained for it.
     """
 
     id: str
@@ -123,7 +130,7 @@ class Artefact:
     about: str = ""
     cost: str = ""
     pictures: tuple[str, ...] = ("points",)
-    counts: str = ""
+    counts: bool = False
 
     @property
     def scale_names(self) -> tuple[str, ...]:
@@ -157,6 +164,13 @@ class Artefact:
         if missing_part(row.algorithm, run_as.dataset, run_as.model) is not None:
             return None
         return build_experiment(row, run_as, scale, seed)
+
+
+def same_at_every_scale(note: str) -> tuple[Scale, ...]:
+    """The scales smoke, fast and paper of a figure of partitions, for which nothing is trained; `note` says why they are the same."""
+    return tuple(
+        Scale(name, f"the same at every scale: {note}", rounds=0, seeds=0) for name in ("smoke", "fast", "paper")
+    )
 
 
 def build_experiment(row: Row, column: Column, scale: Scale, seed: int) -> Experiment:

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.errors import MissingData, check_range
 from pflrepro.papers.artefact import Artefact, Column, Row, Scale
-from pflrepro.papers.finished import Curves, curves, rounds_done, selected
+from pflrepro.papers.evidence import check_claims, interval
+from pflrepro.papers.finished import Curves, Trials, curves, rounds_done, trials
 from pflrepro.papers.numbers import PublishedNumber, find_number
+from pflrepro.papers.ranking import rank
 from pflrepro.papers.registry import find
-from pflrepro.papers.verdicts import ClaimOutcome, Measured, check_claims, is_stand_in, judge, tolerance
+from pflrepro.papers.verdicts import ClaimCounts, ClaimOutcome, Measured, count_claims, is_stand_in, judge, tolerance
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pflrepro.experiments.config import Experiment
     from pflrepro.experiments.store import Run, Store
+    from pflrepro.metrics.ranks import Ranks
 
 Cell = tuple[str, str]
 FRAME_COLUMNS = (
@@ -34,6 +37,9 @@ FRAME_COLUMNS = (
     "source",
     "ours",
     "spread",
+    "low",
+    "high",
+    "interval",
     "difference",
     "tolerance",
     "n",
@@ -49,9 +55,10 @@ FRAME_COLUMNS = (
 class Result:
     """An artefact at one scale: what was published, what we have, and how they compare.
 
-    `frame`: one line a cell (see `FRAME_COLUMNS`; accuracies and differences in percent, NaN where there is none).
-    `curves`: by (algorithm, column key). `claims`: every checked ordering. `runs`: the runs behind the cells.
-    `seeds`, `methods`: as asked for.
+    `frame`: one line a cell (see `FRAME_COLUMNS`; accuracies and differences in percent, NaN where there is none; `low` and `high`
+    are the 95 % interval of our number, `interval` says of what kind).
+    `curves`: by (algorithm, column key). `claims`: every checked ordering. `ranks`: average ranks, where enough was run
+    (`ranking.rank`). `runs`: the runs behind the cells. `seeds`, `methods`: as asked for.
     """
 
     artefact: Artefact
@@ -59,6 +66,7 @@ class Result:
     frame: pd.DataFrame
     curves: dict[Cell, Curves] = field(default_factory=dict)
     claims: tuple[ClaimOutcome, ...] = ()
+    ranks: Ranks | None = None
     runs: dict[Cell, tuple[Run, ...]] = field(default_factory=dict)
     seeds: int | None = None
     methods: tuple[str, ...] = ()
@@ -85,10 +93,14 @@ class Result:
         """The verdicts of all cells in one line, such as `2 within tolerance, 106 not run`."""
         return ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
 
+    @property
+    def claim_counts(self) -> ClaimCounts:
+        """How the checked orderings came out, counted."""
+        return count_claims(self.claims)
+
     def _repr_html_(self) -> str:
-        return self.frame[["row", "column", "published", "ours", "spread", "n", "verdict"]].to_html(
-            index=False, na_rep=""
-        )
+        shown = ["row", "column", "published", "ours", "spread", "low", "high", "interval", "n", "verdict"]
+        return self.frame[shown].to_html(index=False, na_rep="")
 
 
 def result(
@@ -113,7 +125,7 @@ def result(
     if artefact.counts:
         from pflrepro.papers.partitions import partition_result
 
-        return partition_result(artefact, chosen)
+        return partition_result(artefact, chosen, data_root)
     wanted = {row.algorithm for row in artefact.choose_rows(chosen, methods)} if methods else None
     store = open_store(store)
     runs: dict[Cell, tuple[Run, ...]] = {}
@@ -127,8 +139,10 @@ def result(
             found, reasons[cell] = _look_up(artefact, row, column, chosen, number, store, data_root)
             if found:
                 runs[cell] = tuple(found)
-    measured = {cell: _measure(found, artefact.selection) for cell, found in runs.items()}
-    claims = () if is_stand_in(chosen) else tuple(check_claims(artefact, measured))
+    selected = {cell: trials(found, artefact.selection) for cell, found in runs.items()}
+    measured = {cell: _measure(found) for cell, found in selected.items()}
+    claims = () if is_stand_in(chosen) else tuple(check_claims(artefact, selected))
+    ranks = None if is_stand_in(chosen) else rank(artefact, selected)
     lines = [
         _line(artefact, row, column, chosen, measured, runs, claims, reasons)
         for row in artefact.rows
@@ -136,7 +150,7 @@ def result(
     ]
     frame = pd.DataFrame(lines, columns=list(FRAME_COLUMNS))
     drawn = {cell: curves(list(found)) for cell, found in runs.items()}
-    return Result(artefact, chosen, frame, drawn, claims, runs, seeds, tuple(methods or ()))
+    return Result(artefact, chosen, frame, drawn, claims, ranks, runs, seeds, tuple(methods or ()))
 
 
 def seed_count(scale: Scale, seeds: int | None) -> int:
@@ -190,11 +204,12 @@ def _look_up(
     return runs, f"{len(runs)} of {seeds} seeds run" if runs else "no finished run in the store"
 
 
-def _measure(runs: tuple[Run, ...], rule: str) -> Measured:
+def _measure(found: Trials) -> Measured:
     from pflrepro.metrics.accuracy import spread
 
-    trials = spread([selected(run, rule) for run in runs])
-    return Measured(trials.mean, trials.std, trials.n)
+    values = spread(found.values)
+    low, high, what = interval(found)
+    return Measured(values.mean, values.std, values.n, low, high, what)
 
 
 def published_number(artefact: Artefact, row: Row, column: Column) -> PublishedNumber | None:
@@ -238,6 +253,9 @@ def _line(
         "source": _source(printed),
         "ours": math.nan if ours is None else ours.mean,
         "spread": math.nan if ours is None else ours.spread,
+        "low": math.nan if ours is None else ours.low,
+        "high": math.nan if ours is None else ours.high,
+        "interval": "" if ours is None else ours.interval,
         "difference": difference,
         "tolerance": allowed,
         "n": 0 if ours is None else ours.n,

@@ -1,8 +1,8 @@
-"""What the papers read from a finished run: its curves in percent and the selected number."""
+"""What the papers read from a finished run: its curves in percent and what the selection rule takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,40 @@ def accuracy_curve(history: Mapping[str, Any], after: bool = False) -> np.ndarra
     return 100.0 * (accuracy.pooled_after(history) if after else accuracy.pooled(history))
 
 
-def selected(run: Run, rule: str) -> float:
-    """The number that the selection rule takes from the run's curve, in percent."""
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """What the selection rule takes from the runs of one cell, one entry a seed.
+
+    `values` float64 [S]: pooled test accuracy in percent. `correct`: a seed's correct predictions a client, float64 [N], at the
+    selected evaluation (their mean, where the rule takes several); `samples`: a seed's test samples a client, int64 [N].
+    """
+
+    seeds: tuple[int, ...]
+    values: np.ndarray
+    correct: tuple[np.ndarray, ...]
+    samples: tuple[np.ndarray, ...]
+
+    def at(self, seeds: Sequence[int]) -> np.ndarray:
+        """The values of these seeds, in their order, float64 [len(seeds)]."""
+        return self.values[[self.seeds.index(seed) for seed in seeds]]
+
+
+def trials(runs: Sequence[Run], rule: str) -> Trials:
+    """The selected numbers of a cell's runs."""
+    import numpy as np
+
     from pflrepro.metrics.selection import select
 
-    return float(select(rule, accuracy_curve(run.history)))
+    chosen = [select(rule, accuracy_curve(run.history)) for run in runs]
+    return Trials(
+        seeds=tuple(run.experiment.seed for run in runs),
+        values=np.array([choice.value for choice in chosen]),
+        correct=tuple(
+            np.asarray(run.history["correct"], np.float64)[list(choice.places)].mean(0)
+            for run, choice in zip(runs, chosen, strict=True)
+        ),
+        samples=tuple(np.asarray(run.history["test_samples"]) for run in runs),
+    )
 
 
 def rounds_done(run: Run) -> int:

@@ -12,7 +12,7 @@ lambda 0.01 and weight decay 0.1 on valve and embeddings for CNN4 [GPFL-code run
 from __future__ import annotations
 
 from pflrepro.papers import dbe
-from pflrepro.papers.artefact import Artefact, Claim, Column, Row, Scale
+from pflrepro.papers.artefact import Artefact, Claim, Column, Row, same_at_every_scale
 from pflrepro.papers.numbers import LEADERBOARD
 
 PAPER = "gpfl"
@@ -79,12 +79,11 @@ FIGURE2A = Artefact(
             "pfllib-pathological:2",
             clients=10,
             samples=70_000,
+            counts="fmnist_pat2_n10",
+            equal_classes=True,
         ),
     ),
-    scales=tuple(
-        Scale(name, "the same at every scale: the partition depends on the class sizes only", rounds=0, seeds=0)
-        for name in ("smoke", "fast", "paper")
-    ),
+    scales=same_at_every_scale("the partition depends on the class sizes only"),
     metric="samples",
     selection="none",
     trials=0,
@@ -92,5 +91,5 @@ FIGURE2A = Artefact(
     about="How the pathological setting deals 70,000 images to ten clients, two classes each, in unequal shares.",
     cost="seconds; no data, no training.",
     pictures=("bubbles",),
-    counts="fmnist_pat2_n10",
+    counts=True,
 )

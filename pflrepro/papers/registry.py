@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pflrepro.errors import unknown
-from pflrepro.papers import dbe, demo, fmnist, gpfl, learning
+from pflrepro.papers import dbe, demo, fmnist, gpfl, grpfed, learning, pfedfda
 from pflrepro.papers.artefact import Artefact
 
 PAPERS: dict[str, str] = {
     "demo": "Our own quick start on embedded data",
     "dbe": "DBE: Eliminating Domain Bias for Federated Learning in Representation Space (NeurIPS 2023)",
     "gpfl": "GPFL: Simultaneously Learning Global and Personalized Feature Information (ICCV 2023)",
+    "pfedfda": "pFedFDA: Personalized Federated Learning via Feature Distribution Adaptation (NeurIPS 2024)",
+    "grp-fed": "GRP-FED: Addressing Client Imbalance in Federated Learning via Global-Regularized Personalization (2021)",
     "results": "Our own runs on real data beside the published numbers",
 }
 
@@ -24,7 +26,10 @@ def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
 
 
 ARTEFACTS: dict[str, Artefact] = _by_id(
-    demo.DIGITS, learning.METHODS, dbe.TABLE5, gpfl.TABLE1, gpfl.FIGURE2A, fmnist.FMNIST
+    *(demo.DIGITS, learning.METHODS, fmnist.FMNIST),
+    *(dbe.TABLE5, dbe.FIGURE6),
+    *(gpfl.TABLE1, gpfl.FIGURE2A),
+    *(pfedfda.FIGURE3, grpfed.FIGURE1B),
 )
 
 

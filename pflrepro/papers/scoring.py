@@ -1,14 +1,17 @@
-"""The score card: every published cell of every artefact, ours beside it, at the best scale that was run."""
+"""The score card: every published cell of every artefact, ours beside it, at the best scale that was run.
+
+With it the claimed orderings and the average ranks that were made at these scales.
+"""
 
 from __future__ import annotations
 
-import math
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.comparing import open_store, result
+from pflrepro.papers.comparing import Result, open_store, result
 from pflrepro.papers.registry import select
-from pflrepro.papers.verdicts import NOT_RUN, is_stand_in
+from pflrepro.papers.verdicts import NOT_RUN, ClaimOutcome, count_claims, is_stand_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +26,9 @@ CARD_COLUMNS = (
     "published",
     "ours",
     "spread",
+    "low",
+    "high",
+    "interval",
     "difference",
     "tolerance",
     "n",
@@ -32,10 +38,57 @@ CARD_COLUMNS = (
     "verdict",
     "reason",
 )
+CLAIM_COLUMNS = (
+    "artefact",
+    "scale",
+    "column",
+    "better",
+    "worse",
+    "difference",
+    "error",
+    "test",
+    "p",
+    "adjusted",
+    "p_clients",
+    "outcome",
+    "firm",
+    "source",
+)
+COUNT_COLUMNS = (
+    "artefact",
+    "scale",
+    "kept",
+    "kept_firm",
+    "broken",
+    "broken_firm",
+    "undecided",
+    "tests",
+    "by_chance",
+)
+RANK_COLUMNS = ("artefact", "scale", "method", "rank", "blocks", "critical_difference", "friedman_p")
 
 
-def score(paper: str | None = None, *, store: Store | None = None, data_root: str | Path | None = None) -> pd.DataFrame:
-    """One line a cell over all artefacts of a paper (`dbe`), one artefact (`dbe/table5`) or everything (None).
+@dataclass(frozen=True, eq=False)
+class ScoreCard:
+    """The score card of some artefacts.
+
+    `cells`: one line a cell (`CARD_COLUMNS`; accuracies in percent, `low` and `high` the 95 % interval of ours).
+    `claims`: one line a claimed ordering that could be checked (`CLAIM_COLUMNS`, as `verdicts.ClaimOutcome`), at the most exact scale
+    that has it; an ordering's own p decides, Holm's correction beside it is over the claims of the artefact at that scale.
+    `claim_counts`: these claims counted, one line an artefact and scale (`COUNT_COLUMNS`, as `verdicts.ClaimCounts`).
+    `ranks`: one line a ranked method (`RANK_COLUMNS`; blocks: over what the ranks are), at the most exact scale that has ranks.
+    """
+
+    cells: pd.DataFrame
+    claims: pd.DataFrame
+    claim_counts: pd.DataFrame
+    ranks: pd.DataFrame
+
+
+def score_card(
+    paper: str | None = None, *, store: Store | None = None, data_root: str | Path | None = None
+) -> ScoreCard:
+    """The card of all artefacts of a paper (`dbe`), one artefact (`dbe/table5`) or everything (None).
 
     Each cell shows the most exact scale at which the store holds runs (paper before fast); stand-ins never count.
     Where nothing was run, `scale` is empty and the verdict is `not run`.
@@ -43,8 +96,25 @@ def score(paper: str | None = None, *, store: Store | None = None, data_root: st
     import pandas as pd
 
     store = open_store(store)
-    cards = [_card(artefact, store, data_root) for artefact in select(paper)]
-    return pd.concat(cards, ignore_index=True)
+    cells, claims, counts, ranks = [], [], [], []
+    for artefact in select(paper):
+        results = _results(artefact, store, data_root)
+        cells.append(_cells(results))
+        outcomes = _outcomes(results)
+        claims += _claims(outcomes)
+        counts += _counts(outcomes)
+        ranks += _ranks(results)
+    return ScoreCard(
+        pd.concat(cells, ignore_index=True),
+        pd.DataFrame(claims, columns=list(CLAIM_COLUMNS)),
+        pd.DataFrame(counts, columns=list(COUNT_COLUMNS)),
+        pd.DataFrame(ranks, columns=list(RANK_COLUMNS)),
+    )
+
+
+def score(paper: str | None = None, *, store: Store | None = None, data_root: str | Path | None = None) -> pd.DataFrame:
+    """The cells of `score_card`."""
+    return score_card(paper, store=store, data_root=data_root).cells
 
 
 def summary(card: pd.DataFrame) -> pd.DataFrame:
@@ -56,28 +126,63 @@ def summary(card: pd.DataFrame) -> pd.DataFrame:
     return counts.reindex(card["artefact"].unique())
 
 
-def _card(artefact: Artefact, store: Store, data_root: str | Path | None) -> pd.DataFrame:
+def _results(artefact: Artefact, store: Store, data_root: str | Path | None) -> list[Result]:
+    """The artefact at its scales, from the roughest to the most exact, stand-ins left out."""
     scales = [scale.name for scale in artefact.scales if not is_stand_in(scale)]
     if artefact.counts:
-        return _counts_card(artefact, scales[-1], store)
+        scales = scales[-1:]  # nothing is trained for it: all scales are the same
+    return [result(artefact, scale, store=store, data_root=data_root) for scale in scales]
+
+
+def _cells(results: list[Result]) -> pd.DataFrame:
     card = None
-    # From the roughest scale to the most exact: later ones replace what they have run.
-    for scale in scales:
-        frame = result(artefact, scale, store=store, data_root=data_root).frame[list(CARD_COLUMNS)]
+    for found in results:  # later ones replace what they have run
+        frame = found.frame[list(CARD_COLUMNS)].copy()
         frame.loc[frame["verdict"] == NOT_RUN, "scale"] = ""
         card = frame if card is None else card.where(frame["verdict"] == NOT_RUN, frame)
     return card
 
 
-def _counts_card(artefact: Artefact, scale: str, store: Store) -> pd.DataFrame:
-    """A figure of a partition as one line: its poorest cell."""
-    frame = result(artefact, scale, store=store).frame
-    poorest = frame.sort_values("difference", key=abs, ascending=False).head(1)[list(CARD_COLUMNS)]
-    differing = int((frame["difference"] != 0).sum())
-    return poorest.assign(
-        row="all clients",
-        column="samples a client and class",
-        published=math.nan,
-        ours=frame["ours"].sum(),
-        reason=f"{differing} of {len(frame)} counts differ" if differing else "",
-    )
+def _outcomes(results: list[Result]) -> list[tuple[Result, ClaimOutcome]]:
+    """Every claim that could be checked, with the most exact result that has it."""
+    latest: dict[tuple[str, str, str], tuple[Result, ClaimOutcome]] = {}
+    for found in results:
+        for claim in found.claims:
+            latest[claim.column, claim.better, claim.worse] = found, claim
+    return list(latest.values())
+
+
+def _claims(outcomes: list[tuple[Result, ClaimOutcome]]) -> list[dict[str, Any]]:
+    lines = []
+    for found, claim in outcomes:
+        labels = {column.key: column.label for column in found.artefact.columns}
+        more = {"column": labels.get(claim.column, claim.column), "firm": claim.firm}
+        lines.append(vars(claim) | _place(found) | more)
+    return lines
+
+
+def _counts(outcomes: list[tuple[Result, ClaimOutcome]]) -> list[dict[str, Any]]:
+    by_scale: dict[str, tuple[Result, list[ClaimOutcome]]] = {}
+    for found, claim in outcomes:
+        by_scale.setdefault(found.scale.name, (found, []))[1].append(claim)
+    counted = [(found, count_claims(claims)) for found, claims in by_scale.values()]
+    return [_place(found) | asdict(counts) | {"by_chance": counts.by_chance} for found, counts in counted]
+
+
+def _place(found: Result) -> dict[str, str]:
+    return {"artefact": found.artefact.id, "scale": found.scale.name}
+
+
+def _ranks(results: list[Result]) -> list[dict[str, Any]]:
+    found = next((found for found in reversed(results) if found.ranks is not None), None)
+    if found is None:
+        return []
+    ranks = found.ranks
+    common = {
+        **_place(found),
+        "blocks": f"{len(ranks.datasets)} {ranks.blocks}",
+        "critical_difference": ranks.critical_difference,
+        "friedman_p": ranks.p,
+    }
+    order = sorted(zip(ranks.mean.tolist(), ranks.methods, strict=True))
+    return [common | {"method": method, "rank": mean} for mean, method in order]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pflrepro.papers.artefact import Artefact, Scale
+from pflrepro.papers.artefact import Scale
 
+ALPHA = 0.05
 WITHIN = "within tolerance"
 KEPT = "ordering kept"
 UNDECIDED = "ordering undecided"
@@ -18,12 +20,12 @@ STAND_IN = "stand-in"
 NOT_RUN = "not run"
 VERDICTS = {
     WITHIN: "the difference is at most the tolerance",
-    KEPT: "outside the tolerance (or nothing printed), but every claimed ordering that could be checked holds or is "
-    "undecided",
-    UNDECIDED: "outside the tolerance (or nothing printed), and all checked orderings are smaller than twice their "
-    "standard error",
-    BROKEN: "outside the tolerance (or nothing printed), and a claimed ordering is reversed by more than twice its "
-    "standard error (with a single seed: at all)",
+    KEPT: "outside the tolerance (or nothing printed), and a test shows at least one claimed ordering of this method, none reversed "
+    f"(each test by its own p < {ALPHA:g}, uncorrected)",
+    UNDECIDED: "outside the tolerance (or nothing printed), and no test decides a claimed ordering of this method "
+    f"(each test by its own p < {ALPHA:g}, uncorrected); that does not mean equal: few seeds have little power",
+    BROKEN: "outside the tolerance (or nothing printed), and a test shows at least one claimed ordering of this method reversed "
+    f"(each test by its own p < {ALPHA:g}, uncorrected)",
     DIFFERS: "outside the tolerance, and no claimed ordering could be checked",
     UNPUBLISHED: "nothing printed and no claimed ordering to check",
     EQUAL: "counts of a partition: equal to the shipped reference (the paper prints a picture only)",
@@ -34,21 +36,27 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Our number of one cell: mean and population standard deviation of the selected values over `n` seeds."""
+    """Our number of one cell: mean and population standard deviation of the selected values over `n` seeds.
+
+    `low`, `high`: 95 % interval of the mean, NaN where there is none; `interval`: what it is (`evidence.interval`).
+    """
 
     mean: float
     spread: float
     n: int
-
-    @property
-    def standard_error(self) -> float:
-        """sqrt(sample variance / n) = spread / sqrt(n - 1); NaN for a single seed, whose spread is unknown."""
-        return self.spread / math.sqrt(self.n - 1) if self.n > 1 else math.nan
+    low: float = math.nan
+    high: float = math.nan
+    interval: str = ""
 
 
 @dataclass(frozen=True)
 class ClaimOutcome:
-    """One claimed ordering in one column: ours(better) - ours(worse), its standard error, and what follows."""
+    """One claimed ordering in one column: ours(better) - ours(worse), its standard error over seeds, and what follows.
+
+    `error`: NaN with a single seed. `test`: in words. `p`: two-sided, decides `outcome` (kept, broken, undecided); `adjusted`: after
+    Holm's correction over the artefact's claims. `p_clients`: of a paired test over clients, for reading (see `evidence`). Without a
+    test they are NaN.
+    """
 
     column: str
     better: str
@@ -57,6 +65,63 @@ class ClaimOutcome:
     error: float
     outcome: str
     source: str
+    test: str = ""
+    p: float = math.nan
+    adjusted: float = math.nan
+    p_clients: float = math.nan
+
+    @property
+    def firm(self) -> bool:
+        """Whether the decision also stands after Holm's correction over the artefact's claims."""
+        return self.adjusted < ALPHA
+
+
+@dataclass(frozen=True)
+class ClaimCounts:
+    """How some claimed orderings came out.
+
+    `kept_firm`, `broken_firm`: those of the kept and of the broken that also stand after Holm's correction (`ClaimOutcome.firm`).
+    `tests`: orderings that were tested (`p` is a number); the others are undecided.
+
+    Example:
+        >>> str(ClaimCounts(kept=3, kept_firm=1, undecided=1, tests=4))
+        "3 kept (1 also after Holm's correction), 1 undecided; with 4 tests about 0.2 would be decided by chance if nothing differed"
+    """
+
+    kept: int = 0
+    kept_firm: int = 0
+    broken: int = 0
+    broken_firm: int = 0
+    undecided: int = 0
+    tests: int = 0
+
+    @property
+    def by_chance(self) -> float:
+        """How many of the tests would be decided if nothing differed: 0.05 of them (fewer, where few pairs allow few values of p)."""
+        return round(ALPHA * self.tests, 4)
+
+    def __str__(self) -> str:
+        decided = (("kept", self.kept, self.kept_firm), ("broken", self.broken, self.broken_firm))
+        parts = [f"{count} {word} ({firm} also after Holm's correction)" for word, count, firm in decided if count]
+        parts += [f"{self.undecided} undecided"] if self.undecided else []
+        if not self.tests:
+            return ", ".join(parts) or "none checked"
+        tests = f"{self.tests} test{'' if self.tests == 1 else 's'}"
+        return f"{', '.join(parts)}; with {tests} about {self.by_chance:.2g} would be decided by chance if nothing differed"
+
+
+def count_claims(claims: Sequence[ClaimOutcome]) -> ClaimCounts:
+    """The outcomes counted."""
+    outcomes = [claim.outcome for claim in claims]
+    firm = [claim.outcome for claim in claims if claim.firm]
+    return ClaimCounts(
+        kept=outcomes.count("kept"),
+        kept_firm=firm.count("kept"),
+        broken=outcomes.count("broken"),
+        broken_firm=firm.count("broken"),
+        undecided=outcomes.count("undecided"),
+        tests=sum(not math.isnan(claim.p) for claim in claims),
+    )
 
 
 def tolerance(published_std: float, ours: Measured, trials: int, least: float) -> float:
@@ -72,34 +137,6 @@ def tolerance(published_std: float, ours: Measured, trials: int, least: float) -
     if math.isnan(printed):
         return least
     return max(least, 2.0 * math.sqrt(printed / max(trials, 1) + own / ours.n))
-
-
-def check_claims(artefact: Artefact, measured: dict[tuple[str, str], Measured]) -> list[ClaimOutcome]:
-    """Every claim in every column where both rows were run. Keys of `measured`: (algorithm, column key).
-
-    With spreads on both sides a difference below two standard errors is undecided; with a single seed the sign of the
-    difference decides, and the error is NaN.
-    """
-    labels = {row.algorithm: row.label for row in artefact.rows}
-    outcomes = []
-    for column in artefact.columns:
-        for claim in artefact.claims:
-            if claim.columns is not None and column.key not in claim.columns:
-                continue
-            better, worse = (measured.get((name, column.key)) for name in (claim.better, claim.worse))
-            if better is None or worse is None:
-                continue
-            difference = better.mean - worse.mean
-            error = math.hypot(better.standard_error, worse.standard_error)
-            outcome = "kept" if difference > 0 else "broken"
-            if difference == 0 or (not math.isnan(error) and abs(difference) <= 2 * error):
-                outcome = "undecided"
-            outcomes.append(
-                ClaimOutcome(
-                    column.key, labels[claim.better], labels[claim.worse], difference, error, outcome, claim.source
-                )
-            )
-    return outcomes
 
 
 def judge(

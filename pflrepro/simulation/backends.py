@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from pflrepro.errors import check_range, unknown
+from pflrepro.cores import usable_cores
+from pflrepro.errors import check_range, check_word
 from pflrepro.simulation.batched import Batched
 from pflrepro.simulation.graph import Graph
 from pflrepro.simulation.launch import Backend
@@ -44,18 +45,12 @@ class Choice:
     facts: dict[str, Any]
 
 
-def default_workers() -> int:
-    """One thread a core that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def choose_backend(simulation: Simulation, wish: Wish) -> Choice:
     """The backend that `wish` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU."""
     name, workers, chunk, memory = wish.backend, wish.workers, wish.chunk, wish.memory
-    if name not in BACKENDS:
-        raise unknown("backend", name, BACKENDS)
+    check_word("backend", name, BACKENDS)
     on_cpu = simulation.device.type == "cpu"
-    workers = check_range("workers", workers if workers is not None else default_workers(), 1, integer=True)
+    workers = check_range("workers", workers if workers is not None else usable_cores(), 1, integer=True)
     facts: dict[str, Any] = {"requested": name, "device": str(simulation.device), "dtype": str(simulation.dtype)}
     candidates: dict[str, Backend] = {"loop": Loop(workers if on_cpu else 1), "batched": Batched(), "graph": Graph()}
     if name == "auto" and on_cpu:

@@ -17,6 +17,7 @@ from torch.func import grad, vmap
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Phase
+from pflrepro.algorithms.task import never
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.schedule import Table
@@ -33,6 +34,7 @@ class Batched:
 
     name = "batched"
     differentiate = staticmethod(differentiate)
+    settled = staticmethod(never)
 
     def participate(self, program: Program, launch: Launch) -> Tree:
         if _large(program.method) and len(launch.received) > 1:
@@ -40,43 +42,36 @@ class Batched:
         mapped = Mapped(program, launch)
         scalars = launch.scalars[""]
         with torch.no_grad():
-            local = mapped(program.begin, scalars)
-            for phase, table in zip(launch.phases, launch.tables, strict=True):
-                local = self.run_phase(program, mapped, phase, table, local, launch.scalars[phase.name])
+            local = self.run_phases(program, mapped, launch, mapped(program.begin, scalars))
             result = mapped(lambda rec, row, sc, loc: program.finish(loc, rec, row, sc), scalars, local)
             if launch.score_after or launch.score_held:
                 params = mapped(lambda rec, row, sc, loc: program.trained(loc, rec, row, sc), scalars, local)
                 if launch.score_after:
-                    result["after"] = self.score(
-                        program, mapped, launch.test, params, local.get("buffers", Tree()), scalars
-                    )
+                    result["after"] = self.score(program, mapped, launch, params, local.get("buffers", Tree()))
                 if launch.score_held:
-                    held = local | Tree(params=params)
-                    for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
-                        held = self.run_phase(program, mapped, phase, table, held, launch.scalars[phase.name])
-                    result["held"] = self.score(
-                        program, mapped, launch.test, held.params, held.get("buffers", Tree()), scalars
-                    )
+                    held = self.run_phases(program, mapped, launch, local | Tree(params=params), adapting=True)
+                    result["held"] = self.score(program, mapped, launch, held.params, held.get("buffers", Tree()))
         return result
 
     def evaluate(self, program: Program, launch: Launch) -> Tree:
-        if (
-            len(launch.received) > 1
-        ):  # the shared parameters of one seed are then used unstacked, one copy for all clients
+        if len(launch.received) > 1:  # so the shared parameters stay unstacked, one copy for all clients of a seed
             return _seed_by_seed(launch, lambda part: self.evaluate(program, part))
         mapped = Mapped(program, launch)
         scalars = launch.scalars[""]
         with torch.no_grad():
             if launch.adapt:
                 local = mapped(program.begin_adapting, scalars)
-                for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
-                    local = self.run_phase(program, mapped, phase, table, local, launch.scalars[phase.name])
-                return self.score(program, mapped, launch.test, local.params, local.get("buffers", Tree()), scalars)
+                local = self.run_phases(program, mapped, launch, local, adapting=True)
+                return self.score(program, mapped, launch, local.params, local.get("buffers", Tree()))
             params = mapped(program.tested, scalars)
             statistics = mapped(lambda rec, row, sc: program.statistics(rec, row), scalars)
-            return self.score(
-                program, mapped, launch.test, params, statistics, scalars, one_copy=_one_copy(program, launch)
-            )
+            return self.score(program, mapped, launch, params, statistics, one_copy=_one_copy(program, launch))
+
+    def run_phases(self, program: Program, mapped: Mapped, launch: Launch, local: Tree, adapting: bool = False) -> Tree:
+        """`local` [m, ...] after the phases of local training, or after those of adaptation."""
+        for phase, table in launch.work(adapting):
+            local = self.run_phase(program, mapped, phase, table, local, launch.scalars[phase.name])
+        return local
 
     def run_phase(
         self, program: Program, mapped: Mapped, phase: Phase, table: Table, local: Tree, scalars: Tree
@@ -129,13 +124,13 @@ class Batched:
         self,
         program: Program,
         mapped: Mapped,
-        table: Table,
+        launch: Launch,
         params: Tree,
         statistics: Tree,
-        scalars: Tree,
         one_copy: tuple[str, ...] = (),
     ) -> Tree:
-        """`correct` and `loss` [m] over the test table; the groups `one_copy` are equal in all rows and stay unstacked."""
+        """`correct` and `loss` [m] over the test batches; the groups `one_copy` are equal in all rows and stay unstacked."""
+        table, scalars = launch.test, launch.scalars[""]
         order = np.argsort(-table.steps, kind="stable")
         device = program.federation.device
         rows, back = torch.as_tensor(order, device=device), torch.as_tensor(np.argsort(order), device=device)

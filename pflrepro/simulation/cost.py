@@ -60,6 +60,12 @@ class Cost:
     test_forward: float
     server_steps: int
 
+    def relative(self) -> dict[str, float]:
+        """`down`, `up` and `memory` in multiples of the network, and the passes, which are multiples of the training samples."""
+        sizes = {name: getattr(self, name) / self.model for name in ("down", "up", "memory")}
+        passes = ("backward", "forward", "head_only", "test_backward", "test_forward")
+        return sizes | {name: getattr(self, name) for name in passes}
+
 
 def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 28), clients: int = 20) -> Cost:
     """The cost of a client of `method` with one local epoch, on generated samples of ten classes.
@@ -122,10 +128,12 @@ class _Counter(FunctionalModule):
         self.__dict__.update(vars(module))
         self.rows = np.zeros(2)
 
-    def __call__(self, parameters: Tree, buffers: Tree, x: Tensor, training: bool) -> tuple[Tensor, Tree]:
+    def __call__(
+        self, parameters: Tree, buffers: Tree, x: Tensor, training: bool, key: Tensor | None = None
+    ) -> tuple[Tensor, Tree]:
         graded = torch.is_grad_enabled() and any(leaf.requires_grad for leaf in parameters.leaves())
         self.rows[int(graded)] += len(x)
-        return super().__call__(parameters, buffers, x, training)
+        return super().__call__(parameters, buffers, x, training, key)
 
 
 class _Meter(Loop):

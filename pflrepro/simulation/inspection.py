@@ -77,7 +77,7 @@ def further_round(simulation: Simulation, program: Program, index: int, clients:
     """The local training of the next round, of `clients` of seed number `index` alone; nothing of it flows back."""
     clock, mine = simulation.clock(simulation.round), simulation.replicas[index]
     cohorts = [clients if replica is mine else clients[:0] for replica in simulation.replicas]
-    return simulation.launch(program, clock, cohorts, program.method.phases(clock), "")
+    return simulation.launch(program, clock, cohorts, program.phases(clock), "")
 
 
 def samples(simulation: Simulation, client: int | None = None, split: str = "test") -> tuple[Tensor, Tensor]:
@@ -89,7 +89,7 @@ def samples(simulation: Simulation, client: int | None = None, split: str = "tes
 
 
 def _model(program: Program, launch: Launch, i: int, after: bool, clock: Clock) -> ClientModel:
-    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    received, row = launch.row(i)
     if after:
         local = train_one(program, launch, i)
         params = program.trained(local, received, row, launch.scalars[""])

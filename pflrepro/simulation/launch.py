@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -44,6 +45,15 @@ class Launch:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def row(self, i: int) -> tuple[Tree, Tree]:
+        """(what row `i` received, the row)."""
+        return self.received[int(self.seed_of[i])], self.rows[i]
+
+    def work(self, adapting: bool = False) -> Iterator[tuple[Phase, Table]]:
+        """The phases of local training with their batches, or those of `adapt`."""
+        phases, tables = (self.adapt, self.adapt_tables) if adapting else (self.phases, self.tables)
+        return zip(phases, tables, strict=True)
 
     def one(self, i: int) -> Launch:
         """The launch with row `i` alone, and only what that row received."""

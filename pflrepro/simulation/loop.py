@@ -32,6 +32,11 @@ def differentiate(function: Callable[[Tree], tuple[Tensor, Tree]], params: Tree)
     return inputs.refill(iter(grads)), out.map(lambda leaf: leaf.detach())
 
 
+def settled(flag: Tensor) -> bool:
+    """Whether `flag` holds; on another device the answer would make the host wait, and the rest of an iteration costs less."""
+    return flag.device.type == "cpu" and bool(flag)
+
+
 class Loop:
     """One row after another; on a CPU, where it pays, `workers` processes side by side.
 
@@ -40,6 +45,7 @@ class Loop:
 
     name = "loop"
     differentiate = staticmethod(differentiate)
+    settled = staticmethod(settled)
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = Workers(workers)
@@ -98,20 +104,17 @@ def train_one(program: Program, launch: Launch, i: int) -> Tree:
 def _train(program: Program, launch: Launch, i: int, received: Tree, row: Tree) -> Tree:
     with _located(program, launch, i, lambda: "at the start of the round"):
         local = program.begin(received, row, launch.scalars[""])
-    for phase, table in zip(launch.phases, launch.tables, strict=True):
-        local = _run_phase(program, launch, phase, table, i, local, received, row)
-    return local
+    return _run_phases(program, launch, i, local, received, row)
 
 
 def tested_one(program: Program, launch: Launch, i: int) -> tuple[Tree, Tree]:
     """(parameters, statistics) that row `i` is tested with before local training, adapted where the method adapts."""
-    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
+    received, row = launch.row(i)
     scalars = launch.scalars[""]
     if not launch.adapt:
         return program.tested(received, row, scalars), program.statistics(received, row)
     local = program.begin_adapting(received, row, scalars)
-    for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
-        local = _run_phase(program, launch, phase, table, i, local, received, row)
+    local = _run_phases(program, launch, i, local, received, row, adapting=True)
     return local.params, local.get("buffers", Tree())
 
 
@@ -127,17 +130,23 @@ def _participate_one(program: Program, launch: Launch, i: int) -> Tree:
         if launch.score_after:
             result["after"] = _score(program, launch, i, params, statistics, received, row)
         if launch.score_held:
-            held = local | Tree(params=params)
-            for phase, table in zip(launch.adapt, launch.adapt_tables, strict=True):
-                held = _run_phase(program, launch, phase, table, i, held, received, row)
+            held = _run_phases(program, launch, i, local | Tree(params=params), received, row, adapting=True)
             result["held"] = _score(program, launch, i, held.params, held.get("buffers", Tree()), received, row)
     return result
 
 
 def _evaluate_one(program: Program, launch: Launch, i: int) -> Tree:
-    received, row = launch.received[int(launch.seed_of[i])], launch.rows[i]
     params, statistics = tested_one(program, launch, i)
+    received, row = launch.row(i)
     return _score(program, launch, i, params, statistics, received, row)
+
+
+def _run_phases(
+    program: Program, launch: Launch, i: int, local: Tree, received: Tree, row: Tree, adapting: bool = False
+) -> Tree:
+    for phase, table in launch.work(adapting):
+        local = _run_phase(program, launch, phase, table, i, local, received, row)
+    return local
 
 
 def _run_phase(

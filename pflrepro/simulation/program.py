@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Clock, Part, Phase
-from pflrepro.algorithms.task import Context, Differentiate, Task
+from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
+from pflrepro.algorithms.task import Context, Differentiate, Settled, Task
 from pflrepro.data.augment import crop_and_flip
 from pflrepro.data.federation import Federation
-from pflrepro.simulation.schedule import AUGMENT
+from pflrepro.simulation.schedule import AUGMENT, NETWORK
 from pflrepro.simulation.settings import Settings
 from pflrepro.trees import Tree
 
@@ -36,6 +36,17 @@ class Program:
     federation: Federation
     dtype: torch.dtype
     differentiate: Differentiate
+    settled: Settled
+
+    def phases(self, clock: Clock) -> list[Phase]:
+        """The method's phases of a round; where the network draws random numbers in training, every batch has a key for them."""
+        phases = self.method.phases(clock)
+        if not (self.task.base.draws or self.task.head.draws):
+            return phases
+        key = {NETWORK: Draw("uniform", (2,))}
+        return [
+            phase.drawing(**key) if phase.data in ("train", "valid") and not phase.scan else phase for phase in phases
+        ]
 
     # ---- constants of a phase ----------------------------------------------------------------------------------------------
     def scalars(self, phase: Phase | None, clock: Clock) -> Tree:
@@ -69,6 +80,7 @@ class Program:
             steps=row.steps,
             phase=phase,
             differentiate=self.differentiate,
+            settled=self.settled,
             momentum=scalars.get("momentum"),
         )
 
@@ -99,6 +111,8 @@ class Program:
 
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         """`local` after one batch."""
+        if NETWORK in batch:
+            ctx = ctx.at(key=batch[NETWORK])
         return local | self.method.step(local, self.method.transform(batch, ctx), ctx)
 
     def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:

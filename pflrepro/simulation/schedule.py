@@ -33,6 +33,7 @@ def cohort(seed: int, t: int, clients: int, settings: Settings) -> np.ndarray:
 
 
 AUGMENT = "augment"  # the slot of the draws that augmentation takes
+NETWORK = "network"  # and that of the network's own random draws
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import check_range, check_word
 
 SAMPLING = ("number", "coins")
 AUGMENTS = ("none", "crop-flip")
@@ -64,21 +64,15 @@ class Settings:
         check_range("local epochs", self.local_epochs, 1, integer=True)
         check_range("batch size", self.batch_size, 1, integer=True)
         check_range("learning rate", self.lr, 0)
-        check_range("momentum", self.momentum, 0)
-        if self.momentum >= 1:
-            raise UserError(f"momentum must be >= 0 and < 1, not {self.momentum!r}")
+        check_range("momentum", self.momentum, 0, 1, open_high=True)
         check_range("weight decay", self.weight_decay, 0)
         check_range("every", self.every, 1, integer=True)
         check_range("lowest participation", self.participation_low, 0, self.participation)
         check_range("local steps", self.local_steps, 0, integer=True)
-        if self.sampling not in SAMPLING:
-            raise unknown("sampling", self.sampling, SAMPLING)
-        if self.augment not in AUGMENTS:
-            raise unknown("augmentation", self.augment, AUGMENTS)
-        if self.receivers not in RECEIVERS:
-            raise unknown("receivers", self.receivers, RECEIVERS)
-        if self.statistics not in STATISTICS:
-            raise unknown("batch-norm statistics", self.statistics, STATISTICS)
+        check_word("sampling", self.sampling, SAMPLING)
+        check_word("augmentation", self.augment, AUGMENTS)
+        check_word("receivers", self.receivers, RECEIVERS)
+        check_word("batch-norm statistics", self.statistics, STATISTICS)
 
     @property
     def mean_participation(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context
 from pflrepro.data.federation import Federation
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_word
 from pflrepro.models import build_model
 from pflrepro.simulation.backends import Wish, activations, choose_backend
 from pflrepro.simulation.launch import Launch
@@ -22,8 +21,9 @@ from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import cohort, table
 from pflrepro.simulation.settings import Settings
 from pflrepro.simulation.source import DataSource, Supplies
-from pflrepro.simulation.start import refuse_augmented_vectors, refuse_partial_norm_batches, setup_of, task_of
+from pflrepro.simulation.start import refuse_partial_norm_batches, refuse_unfit_samples, setup_of, task_of
 from pflrepro.simulation.threads import single_threaded
+from pflrepro.simulation.watch import now
 from pflrepro.trees import Tree, concatenate
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -60,10 +60,10 @@ class Simulation:
         memory: int | None = None,
         dtype: str = "float32",
     ) -> None:
-        if dtype not in DTYPES:
-            raise unknown("number type", dtype, DTYPES)
+        check_word("number type", dtype, DTYPES)
         if len(seeds) == 0 or len(set(seeds)) != len(seeds):
             raise UserError(f"seeds must be one or more different numbers, not {list(seeds)}")
+        refuse_unfit_samples(method, model, federation, settings)
         self.method, self.settings, self.seeds = method, settings, list(seeds)
         if device is not None and torch.device(device) != federation.device:
             federation = federation.to(device)
@@ -80,7 +80,6 @@ class Simulation:
         self._supplies = {
             seed: Supplies(method, DataSource(self.federation, seed, self.dtype, settings.batch_size)) for seed in seeds
         }
-        refuse_augmented_vectors(federation, settings)
         refuse_partial_norm_batches(self.task, method, settings, self.clock(0))
         self.round = 0
         self._seconds = 0.0  # of training since the last record
@@ -99,6 +98,7 @@ class Simulation:
 
     def program(self, method: Method | None = None, backend=None) -> Program:
         """The functions of one client for a backend."""
+        backend = backend or self.backend
         return Program(
             method=method or self.method,
             task=self.task,
@@ -106,7 +106,8 @@ class Simulation:
             settings=self.settings,
             federation=self.federation,
             dtype=self.dtype,
-            differentiate=(backend or self.backend).differentiate,
+            differentiate=backend.differentiate,
+            settled=backend.settled,
         )
 
     # ---- rounds ------------------------------------------------------------------------------------------------------------
@@ -128,12 +129,11 @@ class Simulation:
             self._evaluate(seconds=0.0, participated=[np.zeros(self.task.clients, bool) for _ in self.replicas])
         if self.round >= self.settings.rounds:
             return
-        started = time.perf_counter()
+        started = now(self.device)
         clock = self.clock(self.round)
         cohorts = [self.cohort(replica, clock.t) for replica in self.replicas]
         self._train(self.method, clock, cohorts)
-        self._synchronise()
-        self._seconds += (time.perf_counter() - started) / len(self.replicas)  # each seed's share
+        self._seconds += (now(self.device) - started) / len(self.replicas)  # each seed's share
         self.round += 1
         participated = [np.isin(np.arange(self.task.clients), ids) for ids in cohorts]
         if self.round % self.settings.every == 0 or self.round == self.settings.rounds:
@@ -162,7 +162,7 @@ class Simulation:
 
     def _train(self, method: Method, clock: Clock, cohorts: list[np.ndarray], prefix: str = "") -> None:
         program = self.program(method)
-        phases = method.phases(clock)
+        phases = program.phases(clock)
         launch = self.launch(program, clock, cohorts, phases, prefix)
         started = [replica.server for replica in self.replicas]
         results = concatenate([self.backend.participate(program, part) for part in self._chunks(launch)])
@@ -295,7 +295,7 @@ class Simulation:
 
     # ---- tests -------------------------------------------------------------------------------------------------------------
     def _evaluate(self, seconds: float, participated: list[np.ndarray]) -> None:
-        started = time.perf_counter()
+        started = now(self.device)
         clock = self.clock(self.round)
         program = self.program()
         for replica, took_part in zip(self.replicas, participated, strict=True):
@@ -310,7 +310,7 @@ class Simulation:
             }
             for name, value in record.items():
                 replica.history[name].append(value)
-        spent = (time.perf_counter() - started) / len(self.replicas)
+        spent = (now(self.device) - started) / len(self.replicas)
         for replica in self.replicas:
             replica.history["seconds_evaluation"].append(np.array(spent))
 
@@ -334,7 +334,7 @@ class Simulation:
 
     def test_launch(self, program: Program, replica: Replica, clock: Clock, ids: np.ndarray) -> Launch:
         """The test of the clients `ids` with what they receive in round `clock.t`, adapted where the method adapts."""
-        adapt = [phase for phase in program.method.phases(clock) if phase.where == "adapt"]
+        adapt = [phase for phase in program.phases(clock) if phase.where == "adapt"]
         received, rows = self._receive(program.method, replica, ids, clock.t)
         keys = [(replica.seed, int(client)) for client in ids]
         launch = Launch(
@@ -353,10 +353,6 @@ class Simulation:
         return launch
 
     # ---- state -------------------------------------------------------------------------------------------------------------
-    def _synchronise(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
     def state_of(self, index: int) -> dict[str, np.ndarray]:
         """All that fixes the future of seed number `index`, and its history, as arrays."""
         progress = {

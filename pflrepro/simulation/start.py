@@ -11,6 +11,7 @@ from pflrepro.algorithms.phases import Clock, Part
 from pflrepro.algorithms.task import Setup, Task
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
+from pflrepro.models.registry import find
 from pflrepro.models.split import FunctionalModule, SplitModel, buffers_of, parameters_of
 from pflrepro.simulation.settings import Settings
 
@@ -56,7 +57,12 @@ def refuse_partial_norm_batches(task: Task, method: Method, settings: Settings, 
         )
 
 
-def refuse_augmented_vectors(federation: Federation, settings: Settings) -> None:
-    """`UserError` where images are to be cropped and flipped, and the samples are none."""
+def refuse_unfit_samples(method: Method, model: str, federation: Federation, settings: Settings) -> None:
+    """`UserError` where token numbers are to be mixed or averaged, or samples that are no images cropped and flipped."""
+    if method.mixes_samples and find(model)[0].takes.kind == "tokens":
+        names = [kind.__name__ for kind in type(method).__mro__ if kind.__dict__.get("mixes_samples")]
+        raise UserError(
+            f"{' and '.join(names)} cannot be used with {model}: the mean of two token numbers is the number of an unrelated word"
+        )
     if settings.augment != "none" and len(federation.shape) < 2:
         raise UserError(f"augment={settings.augment} is for images, not for samples of shape {list(federation.shape)}")

@@ -6,11 +6,13 @@ from pflrepro.lazy import lazy_names
 
 _NAMES = {
     "styled": ".tables",
+    "claims": ".tables",
     "markdown": ".tables",
     "wide": ".tables",
     "points": ".plots",
     "curves": ".plots",
     "bubbles": ".partition",
+    "bars": ".partition",
     "pictures": ".outputs",
     "write": ".outputs",
     "critical_difference": ".ranks",

@@ -18,8 +18,7 @@ def caption(result: Result, rule: bool = True) -> str:
     """Scale, data, seeds, rounds and selection rule (`rule` False: not, for whole curves) in one line."""
     artefact, scale, frame = result.artefact, result.scale, result.frame
     if artefact.counts:
-        column = artefact.columns[0]
-        return f"{column.samples:,} samples, {column.clients} clients, recipe {column.partition}, partition seed 1"
+        return _of_partitions(result)
     run = frame[frame["n"] > 0]
     if run.empty:
         return f"scale {scale.name}: nothing run yet"
@@ -29,6 +28,18 @@ def caption(result: Result, rule: bool = True) -> str:
     stand_in = " (stand-in data, not comparable with the paper)" if result.stand_in else ""
     chosen = f"; {rule_title(result)}" if rule else ""
     return f"scale {scale.name}{stand_in}; {datasets}; {seeds}; {rounds}{chosen}"
+
+
+def _of_partitions(result: Result) -> str:
+    from pflrepro.papers.partitions import SEED
+
+    stand_in = "stand-in data, not comparable with the paper; " if result.stand_in else ""
+    if len(result.panels) > 1:
+        return f"{len(result.panels)} partitions, partition seed {SEED}"
+    column, samples = result.panels[0].column, result.frame["ours"].sum()
+    return (
+        f"{stand_in}{samples:,.0f} samples, {column.clients} clients, recipe {column.partition}, partition seed {SEED}"
+    )
 
 
 def span(low: float, high: float, word: str) -> str:
@@ -42,6 +53,18 @@ def span(low: float, high: float, word: str) -> str:
 def number(value: float, digits: int = 2, sign: bool = False) -> str:
     """A number with fixed digits, empty for NaN."""
     return "" if math.isnan(value) else f"{value:{'+' if sign else ''}.{digits}f}"
+
+
+def probability(p: float) -> str:
+    """A p value with two digits, empty for NaN.
+
+    Example:
+        >>> probability(0.0312), probability(0.5), probability(2e-5), probability(float("nan"))
+        ('0.031', '0.5', '< 0.0001', '')
+    """
+    if math.isnan(p):
+        return ""
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
 def mean_and_spread(mean: float, spread: float, n: int | None = None, digits: int = 2) -> str:

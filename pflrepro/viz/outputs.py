@@ -8,10 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pflrepro.papers import partitions
 from pflrepro.papers.comparing import Result
-from pflrepro.papers.verdicts import VERDICTS
+from pflrepro.papers.evidence import t_needed
+from pflrepro.papers.verdicts import ALPHA, VERDICTS
 from pflrepro.viz import partition, plots, tables
-from pflrepro.viz.captions import caption, number, rule_title
+from pflrepro.viz.captions import caption, probability, rule_title
+from pflrepro.viz.ranks import critical_difference
 from pflrepro.viz.style import style
 
 if TYPE_CHECKING:
@@ -19,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def pictures(result: Result) -> dict[str, Figure]:
-    """The pictures that the artefact declares, by name, the main one first; curves only where something was run."""
+    """The pictures that the artefact declares, by name, the main one first; curves only where something was run.
+
+    With them `ranks`, the critical difference, where enough was run for ranks (`pflrepro.papers.ranking`).
+    """
     made: dict[str, Figure] = {}
     for name in result.artefact.pictures:
         if name == "points":
@@ -27,9 +33,11 @@ def pictures(result: Result) -> dict[str, Figure]:
         elif name == "curves" and result.curves:
             made[name] = plots.curves(result)
         elif name == "bubbles":
-            from pflrepro.papers.partitions import counts_of
-
-            made[name] = partition.bubbles(counts_of(result), f"{result.artefact.title}\n{caption(result)}")
+            made[name] = partition.partition_bubbles(result)
+        elif name == "bars":
+            made[name] = partition.bars(result)
+    if result.ranks is not None:
+        made["ranks"] = critical_difference(result.ranks, result.artefact.title)
     return made
 
 
@@ -55,7 +63,8 @@ def write(result: Result, out: str | Path = "figures", figures: Mapping[str, Fig
                 )
             written.append(path)
     csv, record = folder / f"{stem}.csv", folder / f"{stem}.md"
-    _atomically(csv, lambda target: result.frame.to_csv(target, index=False, float_format="%.6g"))
+    frame = partitions.cells(result) if result.artefact.counts else result.frame
+    _atomically(csv, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
     _atomically(
         record,
         lambda target: Path(target).write_text(report(result, [path.name for path in written]), encoding="utf-8"),
@@ -82,14 +91,14 @@ def report(result: Result, files: list[str]) -> str:
     artefact = result.artefact
     parts = [f"# {artefact.title}", f"{artefact.about}", f"*{caption(result)}*"]
     if artefact.counts:
-        parts.append(
-            f"All cells: {result.verdict}. Reference: {result.frame['source'].iloc[0]}. Every cell is in the csv."
-        )
+        parts += _partitions(result)
     else:
         cells = tables.long(result)
         parts += [tables.markdown(cells.drop(columns=["scale"])), _notes(result)]
     if result.claims:
         parts += ["## Claimed orderings", _claims(result)]
+    if result.ranks is not None:
+        parts += ["## Average ranks", _ranks(result)]
     parts += ["## How it was made", _bullets(provenance(result))]
     if files:
         parts.append("Pictures: " + ", ".join(f"`{name}`" for name in files))
@@ -104,7 +113,12 @@ def provenance(result: Result) -> dict[str, str]:
         "scale": f"{scale.name}: {scale.note}",
     }
     if artefact.counts:
-        return record | {"recipe": artefact.columns[0].partition, "partition seed": "1"} | _versions([])
+        read = sorted({f"{panel.column.dataset} {panel.fingerprint}" for panel in result.panels if panel.fingerprint})
+        facts = {
+            "partition seed": str(partitions.SEED),
+            "data fingerprints": "; ".join(read) or "none: class sizes only",
+        }
+        return record | facts | _versions([])
     runs = [run for found in result.runs.values() for run in found]
     seeds = sorted({run.experiment.seed for run in runs})
     record["seeds"] = ", ".join(map(str, seeds)) or "none run"
@@ -159,28 +173,60 @@ def _facts(runs: list) -> dict[str, set[str]]:
 def _notes(result: Result) -> str:
     used = [verdict for verdict in VERDICTS if verdict in set(result.frame["verdict"])]
     lines = [f"* {verdict}: {VERDICTS[verdict]}." for verdict in used]
+    lines.append(
+        "* 95 % interval of ours: Student's t over 2 to 9 seeds, the bootstrap over more; with one seed the bootstrap over clients."
+    )
     lines.append(f"* Tolerance: two standard errors of the difference, at least {result.artefact.tolerance:g} points.")
     return "\n".join(lines)
 
 
-def _claims(result: Result) -> str:
-    import pandas as pd
+def _partitions(result: Result) -> list[str]:
+    """The table of the partitions, where the references come from, what the verdicts mean, and the shares behind bars."""
+    used = [verdict for verdict in partitions.VERDICTS if verdict in set(result.frame["verdict"])]
+    sources = [source for source in dict.fromkeys(result.frame["source"]) if ":" in source]
+    notes = [f"{verdict}: {partitions.VERDICTS[verdict]}" for verdict in used]
+    notes += [f"reference {source}" for source in sources]
+    parts = [tables.markdown(partitions.table(result)), "\n".join(f"* {note}." for note in notes)]
+    if result.orderings:
+        parts += ["## Claimed orderings", tables.markdown(partitions.orderings(result))]
+    if "bars" in result.artefact.pictures:
+        shares = partitions.shares(result.drawn[0]).map("{:.2f}".format).reset_index()
+        parts.append(f"Percent of the samples; in brackets the total variation to all:\n\n{tables.markdown(shares)}")
+    return [*parts, "Every count that is not zero is in the csv."]
 
-    labels = {column.key: column.label for column in result.artefact.columns}
-    return tables.markdown(
-        pd.DataFrame(
-            [
-                {
-                    "column": labels[claim.column],
-                    "claimed": f"{claim.better} > {claim.worse}",
-                    "ours, difference": number(claim.difference, sign=True),
-                    "its standard error": number(claim.error) or "unknown (one seed)",
-                    "outcome": claim.outcome,
-                    "source": claim.source,
-                }
-                for claim in result.claims
-            ]
+
+def _claims(result: Result) -> str:
+    """The claimed orderings, how many came out how, and how they were decided."""
+    seeds, counts = int(result.frame["n"].max()), result.claim_counts
+    notes = [
+        f"{counts}.",
+        f"Two-sided paired tests. An ordering is read by itself: kept or broken where its own p is below {ALPHA:g}, undecided above, "
+        "which does not mean equal. *p after Holm* (1979) is corrected over all tests of this table: who reads the table as a whole "
+        f"holds to the decisions that are below {ALPHA:g} there too.",
+    ]
+    if seeds > 1:
+        family = (
+            f" ({t_needed(seeds, counts.tests):.1f} to stand after the correction, as the clearest of {counts.tests})"
         )
+        notes.append(
+            f"Paired by seed: the same start and batch orders. Few seeds have little power: over {seeds}, a difference must be "
+            f"{t_needed(seeds):.1f} of its standard errors{family if counts.tests > 1 else ''}. *p over clients* is for reading only: "
+            "sign flips of the clients' differences, averaged over seeds, uncorrected."
+        )
+    else:
+        notes.append("One seed: the test speaks of other clients like these, not of another seed.")
+    return tables.markdown(tables.claims(result)) + "\n" + "\n".join(f"* {note}" for note in notes)
+
+
+def _ranks(result: Result) -> str:
+    found = result.ranks
+    over = f"{len(found.datasets)} {found.blocks}"
+    left_out = [*found.dropped_methods, *found.dropped_datasets]
+    return (
+        f"{tables.markdown(tables.mean_ranks(result))}\n"
+        f"* Ranks over {over}, 1 the best; p of Friedman's test {probability(found.p)}. Two methods whose mean ranks "
+        f"differ by less than {found.critical_difference:.2f} do not differ significantly (Nemenyi, {found.alpha:g})."
+        + (f"\n* Left out for missing cells: {', '.join(left_out)}." if left_out else "")
     )
 
 

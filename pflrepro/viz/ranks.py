@@ -45,7 +45,8 @@ def _axis(panel: Axes, ranks: Ranks) -> None:
     panel.plot([1, k], [0, 0], color=INK, lw=1.2, label="ranks")
     for rank in range(1, k + 1):
         panel.plot([rank, rank], [0, 0.25], color=INK, lw=1.0)
-        panel.text(rank, 0.4, str(rank), ha="center", va="bottom")
+        if k <= 15 or rank == 1 or rank % 5 == 0:  # more numbers would run into each other
+            panel.text(rank, 0.4, str(rank), ha="center", va="bottom")
     length = min(ranks.critical_difference, k - 1)
     panel.plot([1, 1 + length], [1.7, 1.7], color=BAR, lw=1.6, marker="|", label="critical difference")
     longer = "" if length == ranks.critical_difference else " (longer than the axis)"
@@ -81,7 +82,7 @@ def _labels(panel: Axes, ranks: Ranks, lowest: float) -> None:
 
 
 def _caption(ranks: Ranks) -> str:
-    told = [f"mean ranks over {len(ranks.datasets)} data sets; Friedman p = {ranks.p:.2g}"]
+    told = [f"mean ranks over {len(ranks.datasets)} {ranks.blocks}; Friedman p = {ranks.p:.2g}"]
     if ranks.p > ranks.alpha:
         told.append(f"no significant difference at {ranks.alpha:g}")
     dropped = [*ranks.dropped_methods, *ranks.dropped_datasets]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pflrepro.papers.comparing import Result
 from pflrepro.papers.verdicts import BROKEN, EQUAL, KEPT, NOT_RUN, STAND_IN, WITHIN
-from pflrepro.viz.captions import caption, mean_and_spread, number
+from pflrepro.viz.captions import caption, mean_and_spread, number, probability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,20 +25,20 @@ SHADES = {
 
 
 def long(result: Result) -> pd.DataFrame:
-    """One line a cell, ready to read: published | ours ± spread | difference | n | rounds | verdict."""
+    """One line a cell, ready to read: published | ours ± spread | its interval | difference | n | rounds | verdict."""
     import pandas as pd
 
-    digits = 0 if result.artefact.counts else 2
     lines = []
     for cell in result.frame.itertuples(index=False):
-        published = mean_and_spread(cell.published, cell.published_std, digits=digits)
+        published = mean_and_spread(cell.published, cell.published_std)
         lines.append(
             {
                 "method": cell.row,
                 "column": cell.column,
                 "published": published or "no published number",
-                "ours": mean_and_spread(cell.ours, cell.spread, cell.n, digits) or NOT_RUN,
-                "difference": number(cell.difference, digits, sign=True),
+                "ours": mean_and_spread(cell.ours, cell.spread, cell.n) or NOT_RUN,
+                "95 % interval": _interval(cell.low, cell.high, cell.interval),
+                "difference": number(cell.difference, sign=True),
                 "n": cell.n or "",
                 "scale": cell.scale,
                 "rounds": cell.rounds or "",
@@ -47,6 +47,44 @@ def long(result: Result) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(lines)
+
+
+def _interval(low: float, high: float, what: str) -> str:
+    """`96.01 to 97.17 (t, 5 seeds)`; empty where there is none."""
+    return f"{number(low)} to {number(high)} ({what})" if what else ""
+
+
+def claims(result: Result) -> pd.DataFrame:
+    """One line a claimed ordering, ready to read."""
+    import pandas as pd
+
+    labels = {column.key: column.label for column in result.artefact.columns}
+    return pd.DataFrame(
+        [
+            {
+                "column": labels[claim.column],
+                "claimed": f"{claim.better} > {claim.worse}",
+                "ours, difference": number(claim.difference, sign=True),
+                "its standard error": number(claim.error) or "unknown (one seed)",
+                "test": claim.test,
+                "p": probability(claim.p),
+                "p after Holm": probability(claim.adjusted),
+                "p over clients": probability(claim.p_clients),
+                "outcome": claim.outcome,
+                "source": claim.source,
+            }
+            for claim in result.claims
+        ]
+    )
+
+
+def mean_ranks(result: Result) -> pd.DataFrame:
+    """The methods by their mean rank, the best first; without any where too little was run."""
+    import pandas as pd
+
+    found = result.ranks
+    pairs = [] if found is None else sorted(zip(found.mean.tolist(), found.methods, strict=True))
+    return pd.DataFrame({"method": [name for _, name in pairs], "mean rank": [number(mean) for mean, _ in pairs]})
 
 
 def wide(result: Result) -> pd.DataFrame:
@@ -60,9 +98,7 @@ def wide(result: Result) -> pd.DataFrame:
     table = {}
     for name in columns:
         part = cells[cells["column"] == name].set_index("method")
-        table[name, "reference" if artefact.counts else "published"] = part["published"].where(
-            part["published"] != "no published number", "none"
-        )
+        table[name, "published"] = part["published"].where(part["published"] != "no published number", "none")
         table[name, "ours"] = part["ours"]
     frame = pd.DataFrame(table, index=rows)
     frame.columns = pd.MultiIndex.from_tuples(frame.columns, names=["", artefact.metric])
@@ -72,6 +108,8 @@ def wide(result: Result) -> pd.DataFrame:
 
 def styled(result: Result) -> Styler:
     """The wide table for a notebook; ours are shaded by verdict, the caption says scale, data, seeds, rule."""
+    if result.artefact.counts:
+        return _styled_partitions(result)
     frame = wide(result)
     verdicts = result.frame.set_index(["row", "column"])["verdict"]
     shades = frame.copy()
@@ -79,10 +117,21 @@ def styled(result: Result) -> Styler:
         for row in frame.index:
             colour = SHADES.get(verdicts[row, column[0]], "") if column[1] == "ours" else ""
             shades.loc[row, column] = f"background-color: {colour}" if colour else ""
-    unit = "samples" if result.artefact.counts else "accuracy in %"
     styler = frame.style.apply(lambda _: shades, axis=None).set_caption(
-        f"{result.artefact.title} ({unit}). {caption(result)}."
+        f"{result.artefact.title} (accuracy in %). {caption(result)}."
     )
+    return _laid_out(styler)
+
+
+def _styled_partitions(result: Result) -> Styler:
+    """A line a partition; its verdict is shaded."""
+    from pflrepro.papers.partitions import table
+
+    styler = table(result).style.hide(axis="index").set_caption(f"{result.artefact.title}. {caption(result)}.")
+    return _laid_out(styler.map(lambda verdict: f"background-color: {SHADES.get(verdict, '')}", subset=["verdict"]))
+
+
+def _laid_out(styler: Styler) -> Styler:
     styler.set_table_styles(
         [{"selector": "caption", "props": "caption-side: bottom; text-align: left; padding-top: 0.5em"}]
     )

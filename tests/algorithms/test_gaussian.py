@@ -244,6 +244,20 @@ def test_many_searches_at_once(coefficients: str, rule: str) -> None:
     close(vmap(solve)(stack(problems)), torch.stack([solve(p) for p in problems]), 1e-10)
 
 
+@pytest.mark.parametrize("coefficients", ["single", "separate"])
+def test_a_search_that_may_look_ends_early_with_the_same_bits(coefficients: str) -> None:
+    evaluate, calls = objective(problem(1), coefficients), []
+
+    def counted(beta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        calls.append(beta)
+        return evaluate(beta)
+
+    full = gaussian.search(counted, start(coefficients), "bounded")
+    taken = len(calls)
+    early = gaussian.search(counted, start(coefficients), "bounded", settled=bool)
+    assert torch.equal(early, full) and len(calls) - taken < taken == gaussian.STEPS["paper"] + 1
+
+
 def quadratic(centre: list[float], matrix: list[list[float]]) -> gaussian.Evaluate:
     c, H = torch.tensor(centre, dtype=torch.float64), torch.tensor(matrix, dtype=torch.float64)
     return lambda x: (0.5 * (x - c) @ H @ (x - c), H @ (x - c), H)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from pflrepro.algorithms import build_method
 from pflrepro.errors import UserError
@@ -21,6 +22,22 @@ def test_the_conditions_by_hand() -> None:
     )
     assert printed.g.tolist() == [3, 2] and printed.p.tolist() == [2.5, 5]
     assert paper.g.tolist() == [3, 2] and paper.p.tolist() == pytest.approx([2.5 / 3, 5 / 3])
+
+
+def test_conditions_pass_the_valve_together_as_they_do_alone(simulate) -> None:
+    """CoV(f, c) written out, for the two conditions that share the layers' passes."""
+    simulation = simulate("gpfl")
+    w = simulation.replicas[0].server.params.valve
+    z, conditions = torch.rand(3, 32).double(), torch.rand(2, 32).double()
+    gates = simulation.method.gates(Tree(valve=w), *conditions)
+    for c, gate in zip(conditions, gates, strict=True):
+        gamma, beta = (
+            F.layer_norm(F.relu(w[f"{name}.weight"] @ c + w[f"{name}.bias"]), (32,)) * w[f"{name}_norm.weight"]
+            + w[f"{name}_norm.bias"]
+            for name in ("scale", "shift")
+        )
+        expected = F.relu((gamma + 1) * z + beta)
+        torch.testing.assert_close(simulation.method.valve(z, gate), expected, rtol=0, atol=1e-12)
 
 
 def test_the_sizes_of_the_additions(simulate) -> None:

@@ -43,7 +43,7 @@ def reports(simulate):
     def run(how: str, **settings: Any) -> torch.Tensor:
         Spy.seen = []
         simulate(Spy(reported=how), **settings)
-        return Spy.seen[-1].loss
+        return Spy.seen[-1].F
 
     return run
 
@@ -52,7 +52,7 @@ def reports(simulate):
 def close_round(method: GRPFED, losses: list[float], q: float, spread: float, started: float = 1.0) -> Tree:
     state = Tree(q=torch.tensor(q), spread=torch.tensor(spread), started=torch.tensor(started)).to(torch.float64)
     models = Tree(w=torch.eye(len(losses), dtype=torch.float64))  # the mixture shows its weights
-    uploads = Tree(params=models, loss=torch.tensor(losses, dtype=torch.float64))
+    uploads = Tree(params=models, F=torch.tensor(losses, dtype=torch.float64))
     return method.aggregate(state, uploads, Tree(), None)
 
 

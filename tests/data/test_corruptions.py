@@ -1,4 +1,4 @@
-"""Rotations and corruptions: by hand where they can be, against PIL and scipy elsewhere, and their statistics."""
+"""Corruptions: by hand where they can be, against PIL and scipy elsewhere, and their statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from PIL import Image
 
 from pflrepro.data import frost
 from pflrepro.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt, defocus_kernel, plasma
-from pflrepro.data.rotation import ANGLES, rotate
 from pflrepro.errors import CorruptFile, MissingData, UserError
 
 PICTURES = np.random.default_rng(0).integers(0, 256, (6, 3, 32, 32), dtype=np.uint8)
@@ -23,24 +22,6 @@ GREY = np.full((3, 32, 32), 128, np.uint8)
 
 def made(kind: str, severity: int, picture: np.ndarray = GREY, seed: int = 0) -> np.ndarray:
     return corrupt(picture, kind, severity, np.random.default_rng(seed), FROST)
-
-
-@pytest.mark.parametrize("degrees", [*ANGLES, 180, 33.3, -15])
-@pytest.mark.parametrize("size", [(32, 32), (28, 28), (5, 8)])
-def test_pictures_turn_as_pil_turns_them(degrees: float, size: tuple[int, int]) -> None:
-    pictures = PICTURES[:, :, : size[0], : size[1]]
-    expected = [
-        np.asarray(Image.fromarray(picture.transpose(1, 2, 0)).rotate(degrees)).transpose(2, 0, 1)
-        for picture in pictures
-    ]
-    np.testing.assert_array_equal(rotate(pictures, degrees), expected)
-    np.testing.assert_array_equal(rotate(pictures[:, 0], degrees), np.array(expected)[:, 0])
-
-
-def test_a_quarter_turn_by_hand_and_the_original_stays() -> None:
-    picture = np.array([[[1, 2], [3, 4]]], np.uint8)
-    assert rotate(picture, 90).tolist() == [[[2, 4], [1, 3]]]
-    assert picture.tolist() == [[[1, 2], [3, 4]]] and not np.shares_memory(rotate(picture, 0), picture)
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)

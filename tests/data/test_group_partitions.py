@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pflrepro.data.datasets import DATASETS
 from pflrepro.data.partition import partition
 from pflrepro.errors import UserError
 
@@ -22,6 +23,19 @@ def test_small_groups_can_be_left_out() -> None:
         partition("group:4", torch.zeros(6, dtype=torch.int64), groups=groups)
     with pytest.raises(UserError, match="has 2 clients, not 3"):
         partition("group:2", torch.zeros(6, dtype=torch.int64), 3, groups=groups)
+
+
+@pytest.mark.parametrize("name", ["emnist", "femnist"])
+def test_the_protocol_takes_the_first_thousand_writers(name: str) -> None:
+    """Of 1,010 writers with three samples, behind five with a single one, which cannot have two parts."""
+    groups = torch.cat([torch.arange(5), torch.arange(10, 1020).repeat_interleave(3)])
+    preset = DATASETS[name].preset
+    common = {"groups": groups, "min_size": preset.min_size, "test_share": preset.test_share}
+    division = partition(preset.partition, torch.arange(len(groups)) % 62, preset.clients, **common)
+    client, _ = division.assignment(len(groups))
+    assert division.clients == 1000 and division.sizes() == [3] * 1000
+    assert client[5:3005].equal(torch.arange(1000).repeat_interleave(3)) and (client[:5] == -1).all()
+    assert (client[3005:] == -1).all()
 
 
 def test_pacs_has_two_clients_a_domain() -> None:

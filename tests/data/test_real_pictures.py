@@ -1,4 +1,4 @@
-"""The image sets of the data root, where there is one: counts and means that their authors and users state."""
+"""The data sets of the data root, where there is one: fingerprints, counts and means that their authors and users state."""
 
 from __future__ import annotations
 
@@ -46,6 +46,22 @@ def test_equally_many_images_a_class(name: str) -> None:
     arrays = real(name)
     counts = np.bincount(arrays.y, minlength=arrays.class_count)
     assert set(counts.tolist()) == {len(arrays) // DATASETS[name].classes}
+
+
+@pytest.mark.parametrize("name", [name for name, spec in DATASETS.items() if spec.fingerprint and not spec.embedded])
+def test_the_recorded_fingerprint_is_that_of_the_data(name: str) -> None:
+    try:
+        arrays = load_arrays(name, DATA_ROOT, strict=False)
+    except MissingData as error:
+        pytest.skip(str(error))
+    assert arrays.fingerprint() == DATASETS[name].fingerprint
+
+
+def test_the_first_picture_of_cifar100_is_the_published_one() -> None:
+    """Of the row that documentation of other libraries shows, the first and the last three pixels."""
+    first = real("cifar100").x[0, :, 0].T
+    assert first[:3].tolist() == [[255, 255, 255]] * 3
+    assert first[-3:].tolist() == [[195, 205, 193], [212, 224, 204], [182, 194, 167]]
 
 
 def test_usps_has_the_released_counts() -> None:

@@ -57,6 +57,29 @@ def test_a_given_partition_has_the_number_it_has() -> None:
         partition("group+first-of=6", LABELS, 2, groups=groups)
 
 
+def test_some_of_as_many_groups_as_there_are() -> None:
+    """EMNIST: 1,000 of the writers with two samples or more, however many that are."""
+    groups = torch.cat([torch.arange(2900) % 29, torch.arange(100, 200)])  # 29 of 100 samples, 100 of one
+    everyone = parts(partition("group:2", LABELS, groups=groups))
+    assert len(everyone) == 29
+    for option, expected in (("first-of", everyone[:7]), ("last-of", everyone[-7:])):
+        assert parts(partition(f"group:2+{option}=all", LABELS, 7, groups=groups)) == expected
+    drawn = [parts(partition("group:2+of=all", LABELS, 7, seed, groups=groups)) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] == parts(partition("group:2+of=29", LABELS, 7, groups=groups))
+    places = [everyone.index(part) for part in drawn[0]]
+    assert places == sorted(set(places)) and len(places) == 7 and places != list(range(7))
+    other = parts(partition("group:2", LABELS, 29, 2, groups=groups))  # the writers' own splits follow the seed too
+    assert all(part in other for part in drawn[2]) and [other.index(part) for part in drawn[2]] != places
+    blocks = parts(partition("group-classes:2+last-of=all", LABELS, 3, groups=torch.arange(3000) % 4))
+    assert blocks == parts(partition("group-classes:2", LABELS, groups=torch.arange(3000) % 4))[-3:]
+    with pytest.raises(UserError, match=r"clients must be <= 29 for the partition 'group:2\+of=all', not 30"):
+        partition("group:2+of=all", LABELS, 30, groups=groups)
+    with pytest.raises(UserError, match="needs the number of clients to choose"):
+        partition("group:2+of=all", LABELS, groups=groups)
+    with pytest.raises(UserError, match=r"has 29 clients, not 7; 7 of them, drawn at random: group:2\+of=all"):
+        partition("group:2", LABELS, 7, groups=groups)
+
+
 @pytest.mark.parametrize("kind", ["dirichlet:0.5", "pfllib-dirichlet:0.5", "group"])
 def test_less_training_data_and_the_same_tests(kind: str) -> None:
     def options(spec: str) -> list[tuple[list[int], list[int]]]:

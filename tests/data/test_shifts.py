@@ -17,7 +17,7 @@ from pflrepro.data.datasets import DATASETS, load_arrays
 from pflrepro.data.download import get, status, verify
 from pflrepro.data.federation import Federation
 from pflrepro.data.partition import Partition
-from pflrepro.data.rotation import ANGLES, rotate
+from pflrepro.data.rotation import ANGLES
 from pflrepro.data.shifts import Clients, pair_of, shifted
 from pflrepro.errors import CorruptFile, MissingData, UserError
 from pflrepro.randomness import generator
@@ -48,7 +48,15 @@ def clients_of(name: str, root: Path, clients: int = 12) -> Clients:
     """Rows k, k + clients, ... for client k; the last row of each is its test part."""
     arrays = load_arrays(name, root)
     rows = [np.arange(k, len(arrays), clients) for k in range(clients)]
-    return Clients(arrays.x, arrays.y, [part[:-1] for part in rows], [part[-1:] for part in rows])
+    x, y = torch.from_numpy(arrays.x), torch.from_numpy(arrays.y)
+    return Clients(x, y, [part[:-1] for part in rows], [part[-1:] for part in rows])
+
+
+def turned(pictures: np.ndarray, angle: float) -> np.ndarray:
+    """[n, H, W] or [n, 3, H, W], each as PIL turns it."""
+    images = [Image.fromarray(np.ascontiguousarray(np.moveaxis(p, 0, -1) if p.ndim == 3 else p)) for p in pictures]
+    made = [np.asarray(image.rotate(angle)) for image in images]
+    return np.stack([np.moveaxis(p, -1, 0) if p.ndim == 3 else p for p in made])
 
 
 def test_only_training_rows_are_divided_where_the_protocol_says_so(root: Path) -> None:
@@ -103,8 +111,8 @@ def test_each_client_has_its_angle_and_is_tested_under_it(root: Path) -> None:
     for client, (train, test) in enumerate(zip(after.train, after.test, strict=True)):
         angle = 15 * (client % 10)
         np.testing.assert_array_equal(train, before.train[client])
-        np.testing.assert_array_equal(after.x[train], rotate(source.x[train], angle))
-        np.testing.assert_array_equal(after.x[test], rotate(source.x[TRAIN:], angle))
+        np.testing.assert_array_equal(after.x[train], turned(source.x[train], angle))
+        np.testing.assert_array_equal(after.x[test], turned(source.x[TRAIN:], angle))
         np.testing.assert_array_equal(after.y[test], source.y[TRAIN:])
     np.testing.assert_array_equal(before.x, source.x[:TRAIN])
 
@@ -113,16 +121,23 @@ def test_images_turn_by_their_clients_distribution(root: Path) -> None:
     source, before = load_arrays("cifar10", root), clients_of("rotated-cifar10", root, clients=2)
     spec = DATASETS["rotated-cifar10"]
     after = shifted(spec, before, 1, root)
-    turned = [[k for k in ANGLES if (rotate(source.x[row], k) == after.x[row]).all()] for row in range(TRAIN)]
+    pictures = after.x.numpy()
+    under = np.array([(turned(source.x[:TRAIN], k) == pictures[:TRAIN]).all((1, 2, 3)) for k in ANGLES])
     held = np.sort(np.concatenate(after.train))
-    assert all(len(turned[row]) == 1 for row in held)
-    assert len({turned[row][0] for row in held}) > 3
+    assert (under[:, held].sum(0) == 1).all() and under[:, held].any(1).sum() > 3
+    unheld = np.concatenate(before.test)
+    np.testing.assert_array_equal(pictures[unheld], source.x[unheld])
+    for client, rows in enumerate(before.train):  # which angle: the draws themselves, worked out anew
+        odds = generator(1, "shift/angles", client=client).dirichlet([1.0] * 10)
+        for row in rows.tolist():
+            number = int((odds.cumsum() <= generator(1, "shift/angle", client=row).random()).sum())
+            assert under[min(number, 9), row]
     again = shifted(spec, replace(before, train=[before.train[0][::2], before.train[1]]), 1, root)
     part = before.train[0][::2]
     np.testing.assert_array_equal(again.x[part], after.x[part])
     other = shifted(spec, before, 2, root)
     assert (other.x[held] != after.x[held]).any()
-    assert len(after.test[1]) == TEST and (after.x[after.test[1]] == rotate(source.x[TRAIN:], 15)).all()
+    assert len(after.test[1]) == TEST and (pictures[after.test[1]] == turned(source.x[TRAIN:], 15)).all()
 
 
 def test_the_angles_follow_their_distribution() -> None:
@@ -142,7 +157,8 @@ def test_crops_and_flips_are_drawn_once(root: Path) -> None:
     padded = np.pad(before.x, [(0, 0), (0, 0), (4, 4), (4, 4)])
     for row in range(12):
         crops = [padded[row, :, a : a + 32, b : b + 32] for a in range(9) for b in range(9)]
-        assert any((after.x[row] == crop).all() or (after.x[row] == crop[..., ::-1]).all() for crop in crops)
+        found = after.x[row].numpy()
+        assert any((found == crop).all() or (found[..., ::-1] == crop).all() for crop in crops)
     np.testing.assert_array_equal(shifted(DATASETS["augmented-cifar100"], before, 1, root).x, after.x)
     source = load_arrays("cifar100", root)
     assert all((after.x[test] == source.x[TRAIN:]).all() for test in after.test)
@@ -233,11 +249,22 @@ def test_a_federation_of_a_shifted_set(root: Path) -> None:
     assert federation.clients == 2 and federation.name == "rotated-mnist" and federation.classes == 10
     assert federation.sizes("train").tolist() == [20, 20] and federation.sizes("test").tolist() == [TEST, TEST]
     x, y = federation.batch(torch.tensor([25]), torch.float32)
-    expected = torch.from_numpy(rotate(arrays.x[25], 15)).float() / 255
+    expected = torch.from_numpy(turned(arrays.x[25:26], 15)[0]).float() / 255
     torch.testing.assert_close(x[0, 0], expected)
     assert y.item() == arrays.y[25] and federation.seed == 3
     plain = Federation.of(DATASETS["mnist"], load_arrays("mnist", root), parts, root=root)
     assert plain.x.data_ptr() == Federation(plain.x, plain.y, [[0]], [[1]]).x.data_ptr() and len(plain.y) == 68
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["mnist", "rotated-mnist", "rotated-cifar10", "augmented-cifar100", "cifar10-s"])
+def test_a_gpu_makes_the_same_samples(root: Path, name: str) -> None:
+    arrays = load_arrays(name, root)
+    rows = [torch.arange(k, len(arrays), 12) for k in range(12)]
+    parts = Partition([part[:-1] for part in rows], [part[-1:] for part in rows])
+    expected = Federation.of(DATASETS[name], arrays, parts, root=root)
+    found = Federation.of(DATASETS[name], arrays, parts, root=root, device="cuda")
+    assert found.x.is_cuda and torch.equal(found.x.cpu(), expected.x) and torch.equal(found.y.cpu(), expected.y)
 
 
 def digits_root(folder: Path) -> dict:

@@ -52,6 +52,9 @@ from pflrepro.errors import UserError
         ("long-tail-geometric:0.7,0.5,10", LongTailGeometric(0.7, 0.5, 10), "long-tail-geometric:0.7,0.5,10"),
         ("dirichlet:0.1 +of=50", Dirichlet(0.1, choice="of", total=50), "dirichlet:0.1+of=50"),
         ("group+first-of=30", Group(choice="first-of", total=30), "group+first-of=30"),
+        ("group:2+of= all", Group(2, choice="of"), "group:2+of=all"),
+        ("group-classes:2+last-of=all", GroupClasses(2, choice="last-of"), "group-classes:2+last-of=all"),
+        ("counts:a+first-of=all", Counts("a", choice="first-of"), "counts:a+first-of=all"),
         ("iid+train-share=1", Iid(), "iid"),
         (
             "lda:0.1+train-share=.50+last-of=100",
@@ -119,6 +122,13 @@ def test_the_registry_describes_every_kind_and_option_in_one_line() -> None:
         ("group-classes:0", "K in group-classes:K must be a whole number >= 1"),
         ("iid+of=", "needs a whole number in +of=M"),
         ("iid+of=0", "M in +of=M must be a whole number >= 1"),
+        (
+            "iid+of=all",
+            "+of=all is for partitions whose data tell the number of clients (counts, group, group-classes)",
+        ),
+        ("group-dirichlet:1+first-of=all", "with 'group-dirichlet' name that number: +first-of=M"),
+        ("group+train-samples=all", "needs a whole number in +train-samples=N"),
+        ("group+of=all+first-of=all", "has the option +of, or another of its kind, twice"),
         ("iid+first-of=5+of=5", "has the option +first-of, or another of its kind, twice"),
         ("iid+train-share=0", "SHARE in +train-share=SHARE must be a number > 0 and <= 1"),
         ("iid+train-share=half", "needs a number in +train-share=SHARE"),

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflrepro.data.datasets import find
+from pflrepro.data.specs import Dirichlet, Group
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.identity import fingerprint_of, load_federation, run_id, without_path
@@ -48,7 +50,7 @@ def build(**changes) -> Experiment:
         ({"lr": -0.1}, "learning rate must be a number >= 0, not -0.1"),
         ({"lr": "fast"}, "learning rate must be a number >= 0, not 'fast'"),
         ({"lr": float("inf")}, "learning rate must be a number"),
-        ({"momentum": 1}, "momentum must be >= 0 and < 1, not 1"),
+        ({"momentum": 1}, "momentum must be a number >= 0 and < 1, not 1"),
         ({"weight_decay": -1}, "weight decay must be a number >= 0"),
         ({"drop_last": 1}, "drop_last must be true or false, not 1"),
         ({"receivers": "some"}, r"unknown receivers 'some'; valid: all, selected|valid: selected, all"),
@@ -75,7 +77,7 @@ def test_wrong_settings_are_refused_in_one_line(changes, message):
         ({"partition_seed": -1}, "partition seed must be a whole number >= 0"),
         ({"min_size": -1}, "least samples of a client must be a whole number >= 0"),
         ({"test_share": 0}, "test share must be a number > 0"),
-        ({"test_share": 1}, "test share must be > 0 and < 1, not 1"),
+        ({"test_share": 1}, "test share must be a number > 0 and < 1, not 1"),
     ],
 )
 def test_wrong_data_are_refused_in_one_line(changes, message):
@@ -98,6 +100,29 @@ def test_the_preset_fills_what_is_not_given():
     )
     with pytest.raises(UserError, match="unknown setting 'client'; valid: clients,"):
         Experiment.for_dataset("fedavg", "digits", client=3)
+
+
+@pytest.mark.parametrize(
+    ("partition", "preset"),
+    [
+        ("dirichlet:0.1", True),
+        ("pathological:2", True),
+        ("iid", True),
+        ("pfedfda-dirichlet:0.5", False),
+        ("fixed-size:0.5,20", False),
+        ("lda:0.1", False),
+        ("lda-flat:0.1+train-share=0.5", False),
+        ("long-tail:0.5,0.5", False),
+        ("group:3", False),
+        ("group-dirichlet:1", False),
+        (Dirichlet(0.1), True),
+        (Group(2), False),
+    ],
+)
+def test_a_partition_with_a_minimum_of_its_own_keeps_it(partition, preset):
+    expected = find("digits").preset.min_size if preset else None
+    assert Experiment.for_dataset("fedavg", "digits", partition=partition).data.min_size == expected
+    assert Experiment.for_dataset("fedavg", "digits", partition=partition, min_size=7).data.min_size == 7
 
 
 def test_the_same_settings_are_one_experiment():
@@ -208,6 +233,12 @@ def test_a_table_of_counts_counts_by_its_content(tmp_path):
     assert one.digest("f") == moved.digest("f") != other.digest("f")
     assert str(tmp_path) not in json.dumps(one.identity("f"))
     assert without_path(one.data.partition) == "counts:mine.csv"
+
+
+def test_the_options_behind_given_counts_count():
+    texts = ["", "+of=20", "+first-of=20", "+train-share=0.5", "+train-samples=50"]
+    ids = {build(data=DataConfig("fmnist", f"counts:fmnist_dir0.1_n20{text}")).digest("f") for text in texts}
+    assert len(ids) == len(texts)
 
 
 def test_a_partition_file_counts_by_its_arrays(tmp_path):

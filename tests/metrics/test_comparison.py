@@ -32,6 +32,33 @@ def test_wilcoxon_is_the_enumeration_also_with_ties_and_zeros(differences) -> No
     assert (found.pairs, found.ties) == (len(differences), differences.count(0))
 
 
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=9))
+def test_sign_flips_are_the_enumeration(differences) -> None:
+    found = paired(np.array(differences, float), np.zeros(len(differences)), "permutation")
+    sums = [abs(np.dot(signs, differences)) for signs in itertools.product((-1, 1), repeat=len(differences))]
+    assert found.p == pytest.approx(np.mean(np.array(sums) >= abs(sum(differences))))
+    assert found.p >= found.least_p
+    assert found.statistic == sum(differences)
+
+
+def test_sums_that_are_equal_but_for_rounding_count_as_equal() -> None:
+    """0.1 + 0.2 - 0.3 is not 0 in binary; all 2^3 sums of +-0.1 +-0.2 +-0.3 are at least as large as that 0."""
+    assert paired([0.1, 0.2, 0.0], [0.0, 0.0, 0.3], "permutation").p == 1.0
+
+
+def test_many_sign_flips_are_drawn_and_the_seen_one_counts() -> None:
+    rng = np.random.default_rng(1)
+    difference = rng.normal(0.4, 1, 18)
+    found = paired(difference, np.zeros(18), "permutation")
+    exact = stats.permutation_test(
+        (difference,), np.sum, permutation_type="samples", n_resamples=2**18, batch=2**16, vectorized=True
+    )
+    assert found.p == pytest.approx(exact.pvalue, abs=4 * math.sqrt(exact.pvalue / 1e5))
+    assert found == paired(difference, np.zeros(18), "permutation")
+    sure = paired(np.ones(30), np.zeros(30), "permutation")
+    assert sure.p == sure.least_p == 1e-5
+
+
 def test_student_s_paired_test_is_scipy_s() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(0.7, 0.05, 9), rng.normal(0.68, 0.05, 9)
@@ -52,12 +79,12 @@ def test_cells_that_were_not_run_are_left_out() -> None:
     assert found.p == paired([0.9, 0.7, 0.9], [0.8, 0.5, 0.6], "t").p
 
 
-@pytest.mark.parametrize("test", ["wilcoxon", "t"])
+@pytest.mark.parametrize("test", ["wilcoxon", "t", "permutation"])
 def test_degenerate_differences(test: str) -> None:
     assert paired([0.5, 0.6], [0.5, 0.6], test).p == 1.0
     assert paired([0.5], [0.5], test).p == 1.0
     one = paired([0.5], [0.4], test)
-    assert one.p == 1.0 if test == "wilcoxon" else math.isnan(one.p)
+    assert math.isnan(one.p) if test == "t" else one.p == 1.0
 
 
 def test_a_constant_difference() -> None:

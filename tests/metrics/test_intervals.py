@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pflrepro.errors import UserError
-from pflrepro.metrics.intervals import bootstrap, over_clients, over_seeds_and_clients, t_interval
+from pflrepro.metrics.intervals import bootstrap, over_clients, over_seeds, over_seeds_and_clients, t_interval
 from pflrepro.randomness import generator
 
 RNG = np.random.default_rng(0)
@@ -77,6 +77,12 @@ def test_student_s_interval_is_scipy_s() -> None:
     found = t_interval(VALUES[:4], level=0.9)
     wanted = stats.ttest_1samp(VALUES[:4], 0).confidence_interval(0.9)
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_over_seeds_takes_student_s_interval_below_ten() -> None:
+    assert over_seeds(VALUES[:9], level=0.9) == t_interval(VALUES[:9], level=0.9)
+    assert over_seeds(VALUES[:10], seed=2) == bootstrap(VALUES[:10], seed=2)
+    assert math.isnan(over_seeds(VALUES[:1]).low)
 
 
 def test_few_seeds_are_too_narrow_for_the_bootstrap_and_not_for_student() -> None:

@@ -185,7 +185,7 @@ def test_targets_of_gpfl() -> None:
     assert fe.x.shape[:2] == (6, 10) and fe.client == [0, 0, 1, 1, 2, 2] and fe.batch == [0, 1] * 3
     p, x = sm.params[3], sm.x[3]
     z = fe.network(fe.params[3], x)
-    guided = method.valve(p, z, p.condition.g)
+    guided = method.valve(z, *method.gates(p, p.condition.g))
     torch.testing.assert_close(sfe.network(sfe.params[3], x), guided)
     cosine = F.cosine_similarity(guided[:, None], p.embeddings.weight[None], dim=-1)
     torch.testing.assert_close(sm.network(p, x), cosine)

@@ -196,7 +196,7 @@ def test_what_cannot_be_probed_is_one_clear_error() -> None:
         ({"steps": -1}, "probe's steps must be a whole number >= 0"),
         ({"hidden": (0,)}, "probe's hidden width"),
         ({"lr": 0.0}, "probe's learning rate"),
-        ({"validation": 1}, "validation share must be > 0 and < 1"),
+        ({"validation": 1}, "validation share must be a number > 0 and < 1"),
         ({"draws": "once"}, "unknown way to draw the probe's samples 'once'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pflrepro.errors import UserError
-from pflrepro.metrics.ranks import average_ranks, critical_difference, table_of
+from pflrepro.metrics.ranks import average_ranks, critical_difference, largest_block, table_of
 
 NAMES = ("a", "b", "c", "d")
 
@@ -87,6 +88,28 @@ def test_cells_that_were_not_run() -> None:
     assert (columns.methods, columns.dropped_methods, columns.mean.tolist()) == (("a", "c"), ("b",), [1, 2])
 
 
+@given(st.integers(0, 2**31), st.integers(1, 5), st.integers(1, 6), st.tuples(st.integers(1, 3), st.integers(1, 3)))
+def test_the_largest_block_is_the_best_of_all_subsets(seed: int, blocks: int, k: int, least: tuple[int, int]) -> None:
+    there = np.random.default_rng(seed).random((blocks, k)) < 0.7
+    rows, columns = largest_block(there, least)
+    assert there[np.ix_(rows, columns)].all()
+    best = 0
+    for size in range(least[0], blocks + 1):
+        for chosen in itertools.combinations(range(blocks), size):
+            complete = int(there[list(chosen)].all(0).sum())
+            if complete >= least[1]:
+                best = max(best, size * complete)
+    assert rows.sum() * columns.sum() == best
+    assert not best or (rows.sum() >= least[0] and columns.sum() >= least[1])
+
+
+def test_ranks_of_the_largest_block() -> None:
+    scores = np.array([[0.9, 0.8, 0.7, math.nan], [0.9, 0.8, 0.7, math.nan], [math.nan, 0.8, 0.5, 0.1]])
+    found = average_ranks(scores, NAMES, ["x", "y", "z"], missing="largest-block", blocks="columns")
+    assert (found.methods, found.datasets, found.blocks) == (("a", "b", "c"), ("x", "y"), "columns")
+    assert (found.dropped_methods, found.dropped_datasets) == (("d",), ("z",))
+
+
 def test_a_table_from_cells() -> None:
     table, methods, datasets = table_of({("a", "x"): 0.1, ("b", "x"): 0.2, ("b", "y"): 0.3})
     assert (methods, datasets) == (("a", "b"), ("x", "y"))
@@ -101,7 +124,7 @@ def test_a_table_from_cells() -> None:
         (lambda: average_ranks([[1], [2]], ["a"]), "two methods and two data sets"),
         (lambda: average_ranks([[1, 2], [1, 2]], ["a"]), r"scores must be \[data sets, methods\]"),
         (lambda: average_ranks([[1, 2], [1, 2]], ["a", "a"]), "different names"),
-        (lambda: average_ranks([[1, 2], [1, 2]], ["a", "b"], alpha=5), "alpha lies between"),
+        (lambda: average_ranks([[1, 2], [1, 2]], ["a", "b"], alpha=5), "alpha must be a number > 0 and < 1"),
         (lambda: average_ranks([[1, math.nan]] * 2, ["a", "b"], missing="drop"), "unknown treatment of missing cells"),
         (lambda: average_ranks([[1, math.nan]] * 2, ["a", "b"], missing="drop-rows"), "2 methods and 0 data sets"),
     ],

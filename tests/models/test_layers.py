@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 
 import pflrepro.models.layers as layers_module
 from pflrepro.models import MODELS, build_model, layer_outputs, splits
-from pflrepro.models.layers import LOGITS, Reshape, assemble
+from pflrepro.models.layers import LOGITS, Reshape, assemble, is_linear, perceptron
 from pflrepro.models.split import SplitModel, buffers_of, parameters_of
 from pflrepro.trees import Tree
 
@@ -109,3 +110,22 @@ def test_the_example_in_the_docstring() -> None:
     finder = doctest.DocTestFinder().find(layers_module.layer_outputs, "layer_outputs", module=layers_module)
     results = [doctest.DocTestRunner().run(example) for example in finder]
     assert sum(r.attempted for r in results) == 5 and not any(r.failed for r in results)
+
+
+@pytest.mark.parametrize("sizes", [(), (4, 3), (4, 6, 2), (4, 5, 6, 3)])
+def test_a_perceptron_is_linear_layers_with_relu_between_them(sizes: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    linear = [nn.Linear(a, b) for a, b in pairwise(sizes)]
+    modules = [module for layer in linear for module in (layer, nn.ReLU())][:-1]
+    x = torch.randn(7, 4)
+    expected = nn.Sequential(*modules)(x)
+    names = ("first", "second", "third")
+    by_layer = Tree({name: parameters_of(layer) for name, layer in zip(names, linear, strict=False)})
+    flat = parameters_of(nn.ModuleList(linear))
+    assert torch.equal(perceptron(by_layer, x), expected) and torch.equal(perceptron(flat, x), expected)
+
+
+def test_one_linear_layer_is_known_by_its_parameters() -> None:
+    assert is_linear(parameters_of(nn.Linear(3, 2))) and is_linear(parameters_of(nn.Linear(3, 2, bias=False)))
+    for other in (nn.LayerNorm(3), nn.Conv1d(1, 2, 3), nn.Sequential(nn.Linear(3, 2)), nn.ReLU()):
+        assert not is_linear(parameters_of(other))

@@ -13,6 +13,7 @@ from pflrepro.models import MODELS, build_model
 from pflrepro.models.split import FunctionalModule, SplitModel, buffers_of, parameters_of
 from pflrepro.trees import Tree, stack
 
+KEY = torch.tensor([0.3, 0.6])  # of what a network draws itself
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-9}
 
 
@@ -26,8 +27,8 @@ def loss_of(network: SplitModel, training: bool) -> Callable[[Tree, Tree, Tensor
     base, head = FunctionalModule(network.base), FunctionalModule(network.head)
 
     def loss(params: Tree, buffers: Tree, x: Tensor) -> tuple[Tensor, Tree]:
-        z, after_base = base(params.base, buffers.base, x, training)
-        logits, after_head = head(params.head, buffers.head, z, training)
+        z, after_base = base(params.base, buffers.base, x, training, KEY)
+        logits, after_head = head(params.head, buffers.head, z, training, KEY)
         out = Tree(z=z, logits=logits, buffers=Tree(base=after_base, head=after_head))
         return logits.square().mean() + z.square().mean(), out
 

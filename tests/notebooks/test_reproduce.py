@@ -54,7 +54,7 @@ def test_figure2a_comes_out_without_data(tmp_path):
     assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")
     assert 'scale = "fast"' in "\n".join(cell.source for cell in executed.cells)
     report = (tmp_path / "figures/gpfl/figure2a.md").read_text()
-    assert "100 equal to the reference" in report
+    assert "| 100 of 100 | equal to the reference |" in report
     assert "pflrepro reproduce gpfl/figure2a --scale fast" in report
 
 

@@ -68,10 +68,10 @@ class FakeStore:
 def make_run(experiment: Any, curve: list[int], after: list[int] | None = None) -> Any:
     """A run of two clients with 30 and 70 test samples; `curve`: correct predictions of both together, so percent."""
     count = len(curve)
-    correct = np.array([[value - value // 2, value // 2] for value in curve])
+    correct = np.array([_shared(value) for value in curve])
     trained = np.full((count, 2), -1)
     if after is not None:
-        trained[1:] = [[value - value // 2, value // 2] for value in after]
+        trained[1:] = [_shared(value) for value in after]
     history = {
         "round": np.arange(count),
         "correct": correct,
@@ -93,6 +93,11 @@ def make_run(experiment: Any, curve: list[int], after: list[int] | None = None) 
         experiment=experiment,
         fingerprint="f00d",
     )
+
+
+def _shared(value: int) -> list[int]:
+    """`value` of 100 correct predictions, shared out to clients of 30 and 70 test samples."""
+    return [value * 3 // 10, value - value * 3 // 10]
 
 
 def column(key: str, label: str, dataset: str, setting: str = SETTING) -> Column:

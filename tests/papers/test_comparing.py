@@ -20,7 +20,9 @@ def test_every_row_and_column_is_listed_even_with_an_empty_store(artefact, store
     assert len(found.frame) == 3 * 2
     assert tuple(found.frame.columns) == comparing.FRAME_COLUMNS
     assert set(found.frame["verdict"]) == {verdicts.NOT_RUN}
-    assert found.frame["ours"].isna().all()
+    assert found.frame[["ours", "low", "high"]].isna().all(axis=None)
+    assert set(found.frame["interval"]) == {""}
+    assert found.ranks is None
     assert line(found.frame, "FedAvg")["published"] == 85.85
     assert found.verdict == "6 not run"
 
@@ -33,6 +35,9 @@ def test_mean_spread_and_difference_by_hand(artefact, store):
     assert cell["ours"] == pytest.approx(86.0)
     assert cell["spread"] == pytest.approx(2.0)
     assert cell["difference"] == pytest.approx(0.15)
+    # t with one degree of freedom is 12.706; the standard error 2 / sqrt(2 - 1); the upper end is cut at 100.
+    assert (cell["low"], cell["high"]) == pytest.approx((86 - 2 * 12.7062, 100.0), abs=1e-3)
+    assert cell["interval"] == "t, 2 seeds"
     assert cell["tolerance"] == pytest.approx(2 * math.sqrt(0.19**2 / 2 + 4 / 1))
     assert (cell["n"], cell["rounds"], cell["scale"], cell["selection"]) == (2, 2, "fast", "best_round")
     assert cell["verdict"] == verdicts.WITHIN
@@ -45,6 +50,9 @@ def test_a_cell_with_some_seeds_counts_those_and_says_so(artefact, store):
     cell = line(comparing.result(artefact, "fast", store=store).frame, "FedAvg")
     assert (cell["n"], cell["ours"], cell["reason"]) == (1, 60.0, "1 of 2 seeds run")
     assert cell["verdict"] == verdicts.DIFFERS
+    assert cell["interval"] == "bootstrap, 2 clients"
+    # One client has 18 of 30, the other 42 of 70: whichever is drawn, 60 %.
+    assert (cell["low"], cell["high"]) == pytest.approx((60.0, 60.0))
 
 
 def test_claimed_ordering_gives_the_verdict_of_both_rows(artefact, store):
@@ -54,9 +62,10 @@ def test_claimed_ordering_gives_the_verdict_of_both_rows(artefact, store):
     found = comparing.result(artefact, "fast", store=store)
     assert line(found.frame, "FedAvg")["verdict"] == verdicts.KEPT
     assert line(found.frame, "FedAvg+DBE")["verdict"] == verdicts.KEPT
-    assert [(claim.better, claim.worse, claim.difference, claim.outcome) for claim in found.claims] == [
-        ("FedAvg+DBE", "FedAvg", 10.5, "kept")
-    ]
+    (claim,) = found.claims
+    assert (claim.better, claim.worse, claim.difference, claim.outcome) == ("FedAvg+DBE", "FedAvg", 10.5, "kept")
+    # Differences 10 and 11: t = 10.5 / 0.5 = 21, p = 2 (1/2 - atan(21) / pi) with one degree of freedom.
+    assert claim.p == claim.adjusted == pytest.approx(1 - 2 * math.atan(21) / math.pi)
 
 
 def test_what_is_absent_says_why(artefact, store):
@@ -75,6 +84,7 @@ def test_a_stand_in_is_never_compared(artefact, store):
     assert math.isnan(cell["difference"])
     assert cell["verdict"] == verdicts.STAND_IN
     assert found.claims == ()
+    assert found.ranks is None
     assert found.stand_in
 
 

@@ -1,9 +1,12 @@
 """What a plan lists, and where its times come from."""
 
+from dataclasses import replace
+
 import pytest
 
 from pflrepro.errors import MissingData, UserError
 from pflrepro.papers import planning, running, scoring, verdicts
+from pflrepro.papers.artefact import Claim, Row, Scale
 
 
 def test_every_experiment_once_with_its_state(artefact, store):
@@ -74,5 +77,53 @@ def test_the_score_card_takes_the_most_exact_scale_with_runs(artefact, store, mo
     assert (found["FedAvg+DBE", "A"].scale, found["FedAvg+DBE", "A"].ours) == ("fast", 70.0)
     assert found["Nothing", "A"].verdict == verdicts.NOT_RUN
     assert found["Nothing", "A"].scale == ""
+    assert found["FedAvg+DBE", "A"].interval == "t, 2 seeds"
+    assert found["Nothing", "A"].interval == ""
     counts = scoring.summary(card)
     assert counts.loc["demo/fake", "cells"] == 6
+
+
+def test_the_score_card_tells_claims_and_ranks_at_the_most_exact_scale_that_has_them(artefact, store, monkeypatch):
+    methods = ("fedavg", "fedavg+dbe", "ditto")
+    rows = (Row("FedAvg", "fedavg"), Row("FedAvg+DBE", "fedavg+dbe"), Row("Ditto", "ditto"))
+    claims = (Claim("fedavg+dbe", "fedavg", source="one"), Claim("ditto", "fedavg", source="two"))
+    scales = (Scale("fast", "", 2, 5, columns=("a",)), Scale("paper", "", 9, 5, columns=("a",)))
+    artefact = replace(artefact, rows=rows, claims=claims, scales=scales)
+    monkeypatch.setattr(scoring, "select", lambda paper: [artefact])
+    for seed in range(5):
+        for place, method in enumerate(methods):
+            store.add(method, [10, 50 + 5 * place + seed % (place + 2)], seed=seed, scale_rounds=2)
+        for place, method in enumerate(methods[:2]):
+            store.add(method, [10, 80 - 10 * place + seed % (place + 2)], seed=seed, scale_rounds=9)
+    card = scoring.score_card(store=store)
+    assert tuple(card.claims.columns) == scoring.CLAIM_COLUMNS
+    found = {line.source: line for line in card.claims.itertuples()}
+    assert [(found[name].scale, found[name].column, found[name].outcome) for name in ("one", "two")] == [
+        ("paper", "A", "broken"),
+        ("fast", "A", "kept"),
+    ]
+    # One claim could be tested at the scale paper, two at the scale fast: the correction knows both, the card shows each once.
+    assert found["one"].adjusted == found["one"].p
+    assert found["two"].adjusted > found["two"].p
+    assert found["one"].firm and found["two"].firm
+    assert tuple(card.claim_counts.columns) == scoring.COUNT_COLUMNS
+    assert card.claim_counts.to_dict("split")["data"] == [
+        ["demo/fake", "paper", 0, 0, 1, 1, 0, 1, 0.05],
+        ["demo/fake", "fast", 1, 1, 0, 0, 0, 1, 0.05],
+    ]
+    assert tuple(card.ranks.columns) == scoring.RANK_COLUMNS
+    assert [(line.method, line.rank) for line in card.ranks.itertuples()] == [
+        ("Ditto", 1),
+        ("FedAvg+DBE", 2),
+        ("FedAvg", 3),
+    ]
+    assert set(card.ranks["scale"]) == {"fast"}
+    assert set(card.ranks["blocks"]) == {"5 seeds (A)"}
+
+
+def test_an_empty_store_has_a_card_without_claims_and_ranks(artefact, store, monkeypatch):
+    monkeypatch.setattr(scoring, "select", lambda paper: [artefact])
+    card = scoring.score_card(store=store)
+    assert card.claims.empty and card.claim_counts.empty and card.ranks.empty
+    assert tuple(card.claim_counts.columns) == scoring.COUNT_COLUMNS
+    assert tuple(card.ranks.columns) == scoring.RANK_COLUMNS

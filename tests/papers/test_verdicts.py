@@ -5,7 +5,6 @@ import math
 import pytest
 
 from pflrepro.papers import verdicts
-from pflrepro.papers.artefact import Artefact, Claim, Column, Row, Scale
 from pflrepro.papers.verdicts import Measured
 
 NAN = math.nan
@@ -26,34 +25,6 @@ def test_an_unknown_spread_is_taken_from_the_other_side():
 def test_tolerance_never_falls_below_the_least():
     assert verdicts.tolerance(NAN, Measured(0, 0, 1), 3, 0.5) == 0.5
     assert verdicts.tolerance(0.01, Measured(0, 0.01, 3), 3, 0.5) == 0.5
-
-
-def artefact(claims):
-    rows = (Row("A", "a"), Row("B", "b"))
-    columns = (Column("x", "X", "digits", "mlp", "iid"), Column("y", "Y", "digits", "mlp", "iid"))
-    return Artefact("p/t", "p", "T", "table", "p/t.ipynb", rows, columns, (Scale("fast", "", 1, 1),), claims=claims)
-
-
-def outcomes(claims, measured):
-    return [
-        (claim.column, claim.difference, claim.outcome) for claim in verdicts.check_claims(artefact(claims), measured)
-    ]
-
-
-def test_claims_are_checked_only_where_both_rows_were_run():
-    measured = {("a", "x"): Measured(80, 0, 1), ("b", "x"): Measured(70, 0, 1), ("a", "y"): Measured(80, 0, 1)}
-    assert outcomes((Claim("a", "b"),), measured) == [("x", 10, "kept")]
-    assert outcomes((Claim("b", "a"),), measured) == [("x", -10, "broken")]
-    assert outcomes((Claim("a", "b", columns=("y",)),), measured) == []
-
-
-def test_a_difference_below_two_standard_errors_decides_nothing():
-    # Standard errors 2 / sqrt(4) = 1 each (five seeds): sqrt(2) together, so 2.8 is undecided and 2.9 is not.
-    below = {("a", "x"): Measured(72.8, 2, 5), ("b", "x"): Measured(70, 2, 5)}
-    above = {("a", "x"): Measured(72.9, 2, 5), ("b", "x"): Measured(70, 2, 5)}
-    assert outcomes((Claim("a", "b"),), below)[0][2] == "undecided"
-    assert outcomes((Claim("a", "b"),), above)[0][2] == "kept"
-    assert outcomes((Claim("b", "a"),), above)[0][2] == "broken"
 
 
 def claim(outcome):
@@ -81,3 +52,38 @@ def test_verdict_of_a_cell(difference, claims, printed, expected):
 def test_absent_and_stand_in_cells_never_agree():
     assert verdicts.judge(0.0, 0.5, False, None, [], True) == verdicts.NOT_RUN
     assert verdicts.judge(0.0, 0.5, True, Measured(1, 0, 1), [], True) == verdicts.STAND_IN
+
+
+def test_a_decision_is_firm_where_it_stands_after_the_correction():
+    found = [
+        verdicts.ClaimOutcome("x", "A", "B", 1.0, 0.1, outcome, "", p=p, adjusted=adjusted)
+        for outcome, p, adjusted in [
+            ("kept", 0.001, 0.005),
+            ("kept", 0.03, 0.09),
+            ("kept", 0.02, 0.08),
+            ("broken", 0.04, 0.09),
+            ("undecided", 0.3, 0.3),
+            ("undecided", NAN, NAN),
+        ]
+    ]
+    assert [claim.firm for claim in found] == [True, False, False, False, False, False]
+    counts = verdicts.count_claims(found)
+    assert counts == verdicts.ClaimCounts(kept=3, kept_firm=1, broken=1, broken_firm=0, undecided=2, tests=5)
+    assert counts.by_chance == 0.25
+    assert str(counts) == (
+        "3 kept (1 also after Holm's correction), 1 broken (0 also after Holm's correction), 2 undecided; "
+        "with 5 tests about 0.25 would be decided by chance if nothing differed"
+    )
+
+
+def test_counts_of_nothing_and_of_one_test():
+    assert str(verdicts.count_claims([])) == "none checked"
+    assert str(verdicts.count_claims([claim("undecided")])) == "1 undecided"
+    assert str(verdicts.ClaimCounts(undecided=1, tests=1)).endswith(
+        "; with 1 test about 0.05 would be decided by chance if nothing differed"
+    )
+
+
+def test_the_words_of_the_verdicts_name_the_limit():
+    for verdict in (verdicts.KEPT, verdicts.UNDECIDED, verdicts.BROKEN):
+        assert "its own p < 0.05, uncorrected" in verdicts.VERDICTS[verdict]

@@ -89,3 +89,18 @@ def test_the_counted_cost_is_that_of_the_published_table(name: str) -> None:
 
 def test_every_method_has_an_expected_cost() -> None:
     assert set(ALGORITHMS) <= set(EXPECTED)
+
+
+def test_sizes_are_told_in_networks_and_passes_as_they_are() -> None:
+    cost = Cost(8, 6, 2, 20, 3, 2, down=16, up=4, supplied=5, memory=2, forward=1.5, backward=2.0, head_only=0.25,
+                test_backward=3.0, test_forward=0.5, server_steps=9)  # fmt: skip
+    assert cost.relative() == {
+        "down": 2.0,
+        "up": 0.5,
+        "memory": 0.25,
+        "backward": 2.0,
+        "forward": 1.5,
+        "head_only": 0.25,
+        "test_backward": 3.0,
+        "test_forward": 0.5,
+    }

@@ -30,7 +30,7 @@ def test_the_defaults_are_the_protocol_of_the_papers() -> None:
         ("batch_size", 0, "batch size must be a whole number >= 1, not 0"),
         ("lr", -0.1, "learning rate must be a number >= 0, not -0.1"),
         ("lr", float("nan"), "learning rate must be a number >= 0, not nan"),
-        ("momentum", 1.0, "momentum must be >= 0 and < 1, not 1.0"),
+        ("momentum", 1.0, "momentum must be a number >= 0 and < 1, not 1.0"),
         ("weight_decay", -1.0, "weight decay must be a number >= 0, not -1.0"),
         ("every", 0, "every must be a whole number >= 1, not 0"),
         ("receivers", "some", "unknown receivers 'some'; valid: "),

@@ -127,7 +127,7 @@ def test_two_phases_of_one_name_are_refused(simulate) -> None:
 def test_a_record_every_other_round_holds_the_time_of_both(start, monkeypatch) -> None:
     clock = iter(range(1000))
     simulation = start(FedAvg(), rounds=3, every=2)
-    monkeypatch.setattr("pflrepro.simulation.simulation.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("pflrepro.simulation.watch.time.perf_counter", lambda: float(next(clock)))
     while not simulation.finished:
         simulation.step()
     assert [int(t) for t in simulation.replicas[0].history["round"]] == [0, 2, 3]

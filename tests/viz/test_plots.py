@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pflrepro.errors import UserError
-from pflrepro.viz import partition, plots
+from pflrepro.viz import plots
 from pflrepro.viz.style import style
 
 
@@ -55,20 +55,3 @@ def test_style_is_restored():
     with style():
         assert matplotlib.rcParams["axes.grid"]
     assert dict(matplotlib.rcParams) == before
-
-
-def test_bubbles_have_an_area_proportional_to_the_samples():
-    counts = np.array([[10, 0, 40], [0, 20, 0]])
-    figure = partition.bubbles(counts, "title")
-    dots = figure.axes[0].collections[0]
-    assert dots.get_offsets().tolist() == [[0, 0], [0, 2], [1, 1]]
-    np.testing.assert_allclose(dots.get_sizes() / dots.get_sizes()[0], [1, 4, 2])
-    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("client", "class")
-    assert partition._examples(6_789) == [6_000, 3_000, 600]
-    assert partition._examples(1) == [1]
-
-
-@pytest.mark.parametrize("counts", [np.zeros((2, 2)), np.ones(3), np.empty((0, 2)), -np.ones((2, 2))])
-def test_bubbles_refuse_what_is_no_table_of_counts(counts):
-    with pytest.raises(UserError, match="counts must be a table"):
-        partition.bubbles(counts)

@@ -46,6 +46,24 @@ def test_the_caption_tells_what_is_missing_and_what_is_not_significant() -> None
     assert any("longer than the axis" in text.get_text() for text in figure.axes[0].texts)
 
 
+def test_many_ranks_are_numbered_by_fives() -> None:
+    """Every rank has its tick; the numbers of 36 would run into each other."""
+    (few,), (many,) = (
+        critical_difference(
+            average_ranks(np.random.default_rng(0).normal(size=(6, k)), [f"m{i}" for i in range(k)])
+        ).axes
+        for k in (15, 36)
+    )
+    numbers = [[text.get_text() for text in panel.texts if text.get_text().isdigit()] for panel in (few, many)]
+    assert numbers[0] == [str(rank) for rank in range(1, 16)]
+    assert numbers[1] == ["1", "5", "10", "15", "20", "25", "30", "35"]
+
+
+def test_the_caption_names_the_blocks() -> None:
+    ranks = average_ranks([[1, 2, 3], [1, 3, 2]], NAMES[:3], blocks="seeds (A)")
+    assert critical_difference(ranks).get_suptitle().startswith("mean ranks over 2 seeds (A); Friedman")
+
+
 def test_names_lie_inside_the_picture() -> None:
     ranks = average_ranks(np.random.default_rng(0).normal(size=(6, 12)), [f"FedAvg+DBE {i}" for i in range(12)])
     figure = critical_difference(ranks)

@@ -15,6 +15,8 @@ def test_long_table_by_hand(result):
     assert lines["Nothing", "A"]["published"] == "no published number"
     assert lines["Nothing", "A"]["ours"] == "not run"
     assert lines["Nothing", "A"]["n"] == ""
+    assert lines["FedAvg+DBE", "A"]["95 % interval"] == "64.15 to 76.85 (t, 2 seeds)"  # 70.5 +- 12.706 * 0.5
+    assert lines["Nothing", "A"]["95 % interval"] == ""
 
 
 def test_wide_table_has_the_papers_shape(result):
@@ -47,6 +49,21 @@ def test_numbers_as_text():
     assert captions.number(-0.5, 1, sign=True) == "-0.5"
     assert captions.span(1, 1, "seed") == "1 seed"
     assert captions.span(2, 2000, "round") == "2 to 2,000 rounds"
+
+
+def test_claims_as_a_table(result, empty):
+    (line,) = tables.claims(result).to_dict("records")
+    assert (line["claimed"], line["ours, difference"], line["outcome"]) == (
+        "FedAvg+DBE > FedAvg",
+        "-15.50",
+        "undecided",
+    )
+    assert captions.probability(2e-5) == "< 0.0001"
+
+
+def test_without_claims_and_ranks_the_tables_are_empty(stand_in):
+    assert tables.claims(stand_in).empty
+    assert tables.mean_ranks(stand_in).to_dict("list") == {"method": [], "mean rank": []}
 
 
 def test_markdown_escapes_bars():

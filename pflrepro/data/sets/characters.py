@@ -12,8 +12,10 @@ from pflrepro.data.sets.types import PIXELS, DatasetSpec, SourceFile, pfedfda
 
 _CHARACTERS = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
 # rate, batch, rounds: [pFedFDA C.2; code]; an incomplete last batch is dropped [pFedFDA-code].
-# The number of writers is lost in the text: 1,000 [inferred].
-_PFEDFDA = pfedfda("fedpac-cnn4", batch_size=16, participation=0.03, clients=1000, partition="group:2", min_size=2)
+# The number of writers is lost in the text: 1,000 [inferred]; the first ones in file order [pFedFDA-code].
+_PFEDFDA = pfedfda(
+    "fedpac-cnn4", batch_size=16, participation=0.03, clients=1000, partition="group:2+first-of=all", min_size=2
+)
 
 EMNIST = DatasetSpec(
     name="emnist",

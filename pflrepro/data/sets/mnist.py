@@ -32,6 +32,7 @@ MNIST = DatasetSpec(
     "Proceedings of the IEEE 86(11), 1998",
     preset=PAPERS_CNN,
     to_unit=PIXELS,
+    # of the official files: written as idx again, the pictures have the published MD5 sums
     fingerprint="59ab76b6c741fcaa2382602399d12aee8eaf4e386a368e9c49df925aa9ebe8be",
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -78,6 +79,8 @@ FMNIST = DatasetSpec(
     "arXiv:1708.07747, 2017",
     preset=PAPERS_CNN,
     to_unit=PIXELS,
+    # The labels are the official files'; the pictures those of a complete copy in the official order [inferred]: two copies of
+    # different origin agree wherever both have a picture, and mean and deviation are the published ones.
     fingerprint="3c89fb94a7e194ffdd4890f237eed8ff4dfa2f25c454f37942cdf9f5af57296a",
     mirrors=(
         "https://fashion-mnist.s3.eu-central-1.amazonaws.com/",

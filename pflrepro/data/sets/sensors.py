@@ -24,6 +24,7 @@ HAR = DatasetSpec(
         model="har-cnn", lr=0.01, batch_size=10, min_size=40, rounds=2000, drop_last=True, partition="group", clients=30
     ),
     to_unit=RAW,  # [LIB]: no normalisation
+    # No fingerprint: the complete copy at hand is sorted by person and rounded to 1e-6, the archive is neither.
     mirrors=("https://archive.ics.uci.edu/ml/machine-learning-databases/00240/",),
     files=(SourceFile("archive", "UCI HAR Dataset.zip", 60_999_314),),  # no checksum is published
     reader="har:windows",
@@ -79,6 +80,7 @@ MITBIH = DatasetSpec(
         test_share=0.2,
     ),
     to_unit=RAW,  # the reader standardises each window
+    # of the official files, every one of which had its published SHA-256 sum
     fingerprint="c37b9e0cc361ff56be3fd92876cbc2194b175eefde49077ede3a6b4742dde2e0",
     mirrors=(_PHYSIONET,),
     files=_mitbih_files(),

@@ -55,6 +55,7 @@ AMAZON_LABELLED = replace(
     name="amazon-labelled",
     title="Amazon Review, only the 2,000 labelled reviews of each domain",
     samples=8_000,
+    # of the eight official files of labelled reviews; the reader sorts terms by count and then by name
     fingerprint="ef69e0650096168db4cb546a9b08830068952124ff4577563657efc4f2350678",
     reader="reviews:labelled_reviews",
 )

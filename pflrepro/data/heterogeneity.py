@@ -1,0 +1,27 @@
+"""How far the clients' label distributions lie from the pooled one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def total_variation(counts: Any) -> np.ndarray:
+    """Total-variation distance of each client's label distribution to the pooled one, in [0, 1]: float64 [N].
+
+    counts: samples of each client and class, integers [N, C] (array or tensor on the host). 1/2 sum_k |n_ik / n_i - n_k / n|; NaN for
+    a client without samples.
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    pooled = counts.sum(0) / max(counts.sum(), 1.0)
+    held = counts.sum(1)
+    own = counts / np.maximum(held, 1.0)[:, None]
+    return np.where(held > 0, 0.5 * np.abs(own - pooled).sum(1), np.nan)
+
+
+def heterogeneity(counts: Any) -> float:
+    """The mean of `total_variation` over the clients that hold samples; NaN if none does."""
+    distances = total_variation(counts)
+    known = distances[~np.isnan(distances)]
+    return float(known.mean()) if len(known) else float("nan")

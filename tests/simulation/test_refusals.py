@@ -1,0 +1,57 @@
+"""What is refused before anything is built: samples that a method or a setting cannot treat."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS, build_method
+from pflrepro.data.federation import Federation
+from pflrepro.errors import UserError
+from pflrepro.simulation import Settings, Simulation
+
+TEXTS = Federation(torch.arange(1, 49).view(12, 4), torch.arange(12) % 2, [range(5), range(5, 9)], [[9], [10, 11]])
+
+
+def start(method: str, model: str, federation: Federation = TEXTS) -> Simulation:
+    return Simulation(
+        build_method(method), federation, model, Settings(1, batch_size=2), [0], backend="loop", workers=1
+    )
+
+
+@pytest.mark.parametrize("model", ["fasttext", "fasttext-valid", "fasttext@embedding"])
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
+        ("fedavg+mixup", "Mixup"),
+        ("fedmix", "FedMix"),
+        ("fedavg+fedbr", "FedBR"),
+        ("fedcm+mixup+fedbr", "FedBR and Mixup"),
+    ],
+)
+def test_token_numbers_are_not_mixed(method: str, names: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pflrepro.simulation.simulation.build_model", None)  # said before a network is built
+    with pytest.raises(UserError) as caught:
+        start(method, model)
+    assert str(caught.value) == (
+        f"{names} cannot be used with {model}: the mean of two token numbers is the number of an unrelated word"
+    )
+
+
+def test_mixing_numbers_and_texts_without_mixing_are_fine() -> None:
+    simulation = start("fedavg", "fasttext")
+    simulation.step()
+    assert simulation.round == 1
+    vectors = Federation(TEXTS.x.float(), TEXTS.y, TEXTS.rows["train"], TEXTS.rows["test"])
+    mixed = start("fedavg+mixup", "mlp", vectors)
+    mixed.step()
+    assert mixed.round == 1
+
+
+def test_who_mixes() -> None:
+    """Mixup and FedMix mix samples, FedBR hands out means of them; VHL draws images and refuses all else itself."""
+    names = [*ALGORITHMS, *(f"fedavg+{plugin}" for plugin in PLUGINS)]
+    assert [name for name in names if build_method(name).mixes_samples] == ["fedmix", "fedavg+mixup", "fedavg+fedbr"]
+    method = build_method("vhl", {"virtual_samples": 4})
+    with pytest.raises(UserError, match=r"it has none for samples of shape \[4\]"):
+        Simulation(method, TEXTS, "fasttext", Settings(1, batch_size=2), [0], backend="loop", workers=1).step()

@@ -18,6 +18,7 @@ _NAMES = {
     "sweep": ".experiments.sweep",
     "simulate": ".experiments.simulate",
     "Federation": ".data.federation",
+    "load_federation": ".experiments.identity",
     "Simulation": ".simulation.simulation",
     "Settings": ".simulation.settings",
     "build_method": ".algorithms.registry",

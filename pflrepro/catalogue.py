@@ -37,14 +37,15 @@ COSTS = """
 ## What a round costs a client
 
 Counted in the second round of a client with {samples} training samples, batch 10, one local epoch, default options, the papers'
-CNN for 28x28 images ({model:,} parameters, {features} features), {clients} clients. `down`, `up`: numbers received and sent; `kept`:
-numbers a client keeps between rounds, all in multiples of the network. `backward`: passes through the base forward and backward,
-`forward`: without a gradient of it, `head only`: through the head alone, in multiples of the training samples. `before a test`:
-backward and forward passes on a copy that is then tested. A pass under a derivative of a derivative counts once. Frozen parts
-are sent anew every round.
+CNN for 28x28 images ({model:,} parameters, {features} features), {clients} clients. `down`, `up`: numbers received and sent; `data`:
+numbers in the data handed to all clients; `kept`: numbers a client keeps between rounds; all in multiples of the network.
+`backward`: passes through the base forward and backward, `forward`: without a gradient of it, `head only`: through the head alone,
+in multiples of the training samples. `products`: operations in matrix products and convolutions of the training, in multiples of
+one epoch of FedAvg's; derivatives of derivatives (FedMix) and other modules show there alone. `before a test`: backward and forward
+passes on a copy that is then tested. Frozen parts are sent anew every round, data once or when they are made anew.
 
-| method | down | up | kept | backward | forward | head only | before a test | server steps |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| method | down | up | data | kept | backward | forward | head only | products | before a test | server steps |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 
 
@@ -116,9 +117,10 @@ def _plugin(entry: Entry) -> str:
 
 def _cost(name: str, cost: Cost) -> str:
     counts = cost.relative()
-    sizes = [f"{counts.pop(part):.3f}" for part in ("down", "up", "memory")]
-    passes = [f"{count:.3g}" for count in counts.values()]  # of training, then the two before a test
-    return f"| `{name}` | {' | '.join([*sizes, *passes[:3], ', '.join(passes[3:]), str(cost.server_steps)])} |\n"
+    sizes = [f"{counts[part]:.3f}" for part in ("down", "up", "supplied", "memory")]
+    training = [f"{counts[part]:.3g}" for part in ("backward", "forward", "head_only", "products")]
+    tests = ", ".join(f"{counts[part]:.3g}" for part in ("test_backward", "test_forward"))
+    return f"| `{name}` | {' | '.join([*sizes, *training, tests, str(cost.server_steps)])} |\n"
 
 
 def _section(entry: Entry, kind: type[Method]) -> str:

@@ -81,7 +81,10 @@ def _data(root: str | Path | None, problems: list[str]) -> list[dict[str, Any]]:
     from pflrepro.data.download import status
 
     rows = status(root)
-    problems += [f"data set {row['name']} is corrupt: {row['detail']}" for row in rows if row["state"] == "corrupt"]
+    corrupt = {row["name"]: row for row in rows if row["state"] == "corrupt"}
+    problems += [  # each file once, not again for the sets that are made from it
+        f"data set {name} is corrupt: {row['detail']}" for name, row in corrupt.items() if row["source"] not in corrupt
+    ]
     return rows
 
 

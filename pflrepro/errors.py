@@ -36,7 +36,7 @@ def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:
         "unknown data set 'fmnst'; valid: fmnist, mnist, digits"
     """
     names = sorted(valid)
-    nearest = difflib.get_close_matches(str(name), names, n=len(names), cutoff=0.0)
+    nearest = difflib.get_close_matches(str(name), names, n=max(len(names), 1), cutoff=0.0)
     return UserError(f"unknown {kind} {name!r}; valid: {', '.join(nearest or names) or '(none)'}")
 
 

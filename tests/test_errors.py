@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, check_range, check_word, unknown
 
 
 def test_a_valid_word_is_returned_and_another_one_names_the_valid_ones() -> None:
@@ -18,6 +18,10 @@ def test_a_valid_word_is_returned_and_another_one_names_the_valid_ones() -> None
         check_word("form", 3, ("code",))
     with pytest.raises(UserError, match=r"^unknown form \['a'\]; valid: a$"):
         check_word("form", ["a"], {"a": 1})
+
+
+def test_a_name_where_none_is_valid_is_one_clear_error() -> None:
+    assert str(unknown("option of fedavg", "mu", ())) == "unknown option of fedavg 'mu'; valid: (none)"
 
 
 @given(st.sampled_from([-0.5, 0, 0.0, 0.25, 1, 1.0, 1.5]), st.booleans(), st.booleans())

@@ -27,7 +27,7 @@ class APFL(Method):
     of this batch and the models after their steps; at the end of the round v <- alpha v + (1 - alpha) w for good, which is what
     is tested. `platform-2023`: without grad l(w), whose gradient had been zeroed until April 2023.
 
-    w is FedAvg's in all forms; mean regularisation acts on w alone [inferred]. DBE's numbers come from the platform:
+    w is FedAvg's in all forms; mean regularisation acts on w alone [inferred] unless mr_models=both. DBE's numbers: from the platform,
     form=platform, alpha=1, adaptive=true. v_i and w keep running statistics of their own.
 
     Attributes:

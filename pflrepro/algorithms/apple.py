@@ -29,16 +29,19 @@ class Apple(Method):
     everybody takes part; the core of an absent client stays as it last was. Batch-norm statistics stay with the client.
     Tested: the mixture, before local training with the cores received, after it with the own core as trained [off: after].
 
-    The platform's variant: start=uniform, core_rate=clients, upload=mixture, scheduler=cosine, horizon=1, weight_rate=0, mu=0.
+    The platform's variant: start=uniform, core_rate=clients, upload=mixture, scheduler=cosine, horizon=1, weight_rate=0, mu=0,
+    slope=mean. That its later clients see cores of the same round is left out.
 
     Attributes:
-        weight_rate: eta_2; 0.001 [off]. The platform's default is 0 and its gradient a mean over entries.
+        weight_rate: eta_2; 0.001 [off]; 0 by default on the platform.
         mu: 0.1 [off], whose code has no factor 1/2, so that 0.2 here gives its steps.
         scheduler: `exponential` [off] or `cosine`.
         horizon: L as a share of the rounds; 0.1 [off], 1 on the platform.
         start: p_i starts at p^0, `sizes` [off], or at 1/N, `uniform` [LIB].
         core_rate: eta is the rate of the `run`, or that times the number of `clients` [LIB].
         upload: the `core` [off], or a copy of the `mixture` [LIB], which is then also what is tested before training.
+        slope: of l_i by p_ij: the inner `product` <g, w_j^c> [off], or the `mean` of g w_j^c over the entries of each weight and
+            bias, then over these [LIB].
     """
 
     weight_rate: float = 1e-3
@@ -48,6 +51,7 @@ class Apple(Method):
     start: str = "sizes"
     core_rate: str = "run"
     upload: str = "core"
+    slope: str = "product"
     server_store: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -110,9 +114,12 @@ class Apple(Method):
         grads, local = super().gradient(params | mixture, local, batch, ctx, role)
         g, p = grads.only(mixture), params.weights.p
         own = torch.arange(len(p), device=p.device) == ctx.info.id
+        if self.slope == "mean":
+            leaves = len(list(g.leaves()))
+            g = g.map(lambda leaf: leaf / (leaf.numel() * leaves))
         slopes = torch.where(own, g.dot(params.only(g)), ctx.common.cores.only(g).project(g))
         pull = self.mu * ctx.common.strength * (p - self.sizes(ctx.task, p.dtype))
-        return grads | g * p[ctx.info.id] | Tree(weights=grads.weights + Tree(p=slopes + pull)), local
+        return grads | grads.only(mixture) * p[ctx.info.id] | Tree(weights=grads.weights + Tree(p=slopes + pull)), local
 
     def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
         if self.core_rate == "run":
@@ -137,4 +144,5 @@ _WORDS = {
     "start": ("sizes", "uniform"),
     "core_rate": ("run", "clients"),
     "upload": ("core", "mixture"),
+    "slope": ("product", "mean"),
 }

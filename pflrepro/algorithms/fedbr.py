@@ -10,17 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pflrepro.algorithms.contract import Method, by_label, mean, one_hot
-from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
-from pflrepro.algorithms.pseudodata import balanced, of_one_client, of_proxy
-from pflrepro.algorithms.task import Context, Setup, Source
+from pflrepro.algorithms.contract import mean
+from pflrepro.algorithms.fedbr_rounds import Rounds
+from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.pseudodata import PseudoData, trains
+from pflrepro.algorithms.task import Context, Setup
 from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.models.layers import perceptron
 from pflrepro.trees import Tree
 
 _CHOICES = {
-    "pseudo": ("rsm", "proxy", "mixture"),
-    "pseudo_refresh": ("round", "once"),
     "tau_mode": ("multiply", "divide"),
     "projection_shape": ("paper", "code", "none"),
     "global_features": ("step", "first"),
@@ -28,7 +27,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True)
-class FedBR(Method):
+class FedBR(PseudoData, Rounds):
     """FedBR: the host's loss + lambda CE(psi(phi(x_p)), y_p) + mu L_con, with pseudo-data x_p of soft labels y_p.
 
     L_con = -log(f1 / (f1 + f2)), f1 = exp(cos(P phi(x_p), P phi_g(x_p)) / tau_1), f2 = exp(cos(P phi(x_p), P phi(x)) / tau_2)
@@ -37,22 +36,13 @@ class FedBR(Method):
     max (eq. 2): theta <- theta + eta grad L_con with the features detached, by the host's own rule (`correct`, momentum, decay);
     min (eq. 3): (phi, psi) descend the loss above with the new theta, which this step leaves alone.
     Both steps share one forward pass. Of the two, running statistics are those of the real batch; phi_g reads the client's current
-    ones. It acts where an uploaded base is trained. Tested: the host's model; P is no part of it.
-
-    Pseudo-data, means of `pseudo_mean` random samples each, drawn with replacement: `rsm` of one random client each [BR-code], y_p
-    uniform; `proxy` of the run's proxy data, y_p uniform; `mixture` (eq. 4): at every step each proxy mean is averaged with
-    `mixed_samples` random samples of the current batch [BR-code], and y_p likewise. Mixup's batches are mixed before that.
+    ones. It acts where an uploaded base is trained. Tested: the host's model; P is no part of it. `PseudoData` says how x_p is
+    made: by default means of ten samples of one random client each, y_p uniform.
 
     Table 4: component 1: contrast_weight=0; + min step: max_step=False; component 2: pseudo_weight=0; without max step: and
     max_step=False (theta stays as it started [inferred]; the text also says "removing projection layers": projection_shape=none).
 
     Attributes:
-        pseudo: `rsm` [BR-code] or `mixture` (tables 3 and 6), `proxy`. The latter two need a run with proxy=DATASET.
-        pseudo_samples: 0 = the run's batch size [BR].
-        pseudo_mean: 10 [BR-code].
-        pseudo_balanced: an RSM mean takes all classes equally often, from all clients (figure 6d) [inferred].
-        pseudo_refresh: `round` [BR], or `once` [BR-code; tables 2 and 3].
-        mixed_samples: 1 [BR, BR-code].
         pseudo_weight: lambda; 1.0 on RotatedMNIST and CIFAR100, 0.1 on CIFAR10 and PACS [BR]; 1.0 everywhere [BR-code].
         contrast_weight: mu; 0.5 [BR, BR-code].
         tau_1, tau_2: 2.0 [BR, BR-code].
@@ -65,12 +55,6 @@ class FedBR(Method):
 
     mixes_samples: ClassVar[bool] = True
 
-    pseudo: str = "rsm"
-    pseudo_samples: int = 0
-    pseudo_mean: int = 10
-    pseudo_balanced: bool = False
-    pseudo_refresh: str = "round"
-    mixed_samples: int = 1
     pseudo_weight: float = 1.0
     contrast_weight: float = 0.5
     tau_1: float = 2.0
@@ -84,14 +68,10 @@ class FedBR(Method):
         super().__post_init__()
         for option, valid in _CHOICES.items():
             check_word(f"{option} of FedBR", getattr(self, option), valid)
-        for option, low in (("pseudo_samples", 0), ("pseudo_mean", 1), ("mixed_samples", 1)):
-            check_range(f"FedBR's {option}", getattr(self, option), low, integer=True)
         for option in ("pseudo_weight", "contrast_weight"):
             check_range(f"FedBR's {option}", getattr(self, option), 0)
         for option in ("tau_1", "tau_2"):
             check_range(f"FedBR's {option}", getattr(self, option), 0, open_low=self.tau_mode == "divide")
-        if self.pseudo_balanced and self.pseudo != "rsm":
-            raise UserError(f"pseudo_balanced=true is for pseudo=rsm, not {self.pseudo}: proxy labels are not used")
 
     @property
     def learns(self) -> bool:
@@ -101,7 +81,7 @@ class FedBR(Method):
     def acts(self, ctx: Context) -> bool:
         """Whether the phase trains an uploaded base."""
         phase, weights = ctx.phase, (self.pseudo_weight, self.contrast_weight)
-        return any(weights) and phase is not None and _trains(phase) and ctx.role == "shared" and ctx.trains("base")
+        return any(weights) and phase is not None and trains(phase) and ctx.role == "shared" and ctx.trains("base")
 
     # ---- on the host -------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -110,40 +90,36 @@ class FedBR(Method):
             raise UserError("FedBR needs a host whose base is shared and trained, as FedAvg's")
         if self.contrast_weight == 0 or self.projection_shape == "none":
             return parts
+        return parts | {"projection": Part("shared" if self.max_step else "frozen", self.theta(setup))}
+
+    def theta(self, setup: Setup, slot: str = "") -> Tree:
+        """Initial weights of P_theta."""
         k = setup.features
         widths = (k, 256, 256, 128) if self.projection_shape == "paper" else (k, 2 * k, 2 * k, k)
-        theta = setup.module("fedbr/projection", lambda: nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths)))
-        return parts | {"projection": Part("shared" if self.max_step else "frozen", theta)}
+        pairs = list(pairwise(widths))
+        return setup.module(f"fedbr/projection{slot}", lambda: nn.ModuleList(nn.Linear(a, b) for a, b in pairs))
+
+    def further(self, setup: Setup, slot: int) -> Tree:
+        if not self.learns:
+            return super().further(setup, slot)
+        return super().further(setup, slot) | Tree(projection=self.theta(setup, f"/{slot}"))
 
     def phases(self, clock: Clock) -> list[Phase]:
-        return [self.extended(phase, clock) if _trains(phase) else phase for phase in super().phases(clock)]
+        def extended(phase: Phase) -> Phase:
+            named = self.learns and trains(phase) and phase.train is not None and "base" in phase.train
+            return replace(phase, train=(*phase.train, "projection")) if named else phase
 
-    def extended(self, phase: Phase, clock: Clock) -> Phase:
-        """The phase with the draws of mixtures, and theta trained where the base is."""
-        if self.pseudo == "mixture":
-            table = Draw("uniform", (self.pseudo_samples or clock.batch_size, self.mixed_samples))
-            phase = phase.drawing(mixed=table)
-        if self.learns and phase.train is not None and "base" in phase.train:
-            phase = replace(phase, train=(*phase.train, "projection"))
-        return phase
-
-    def supply(self, source: Source, t: int) -> Tree | None:
-        given = super().supply(source, t)
-        if t > 0 and self.pseudo_refresh == "once":
-            return given
-        means = {"proxy": of_proxy, "mixture": of_proxy, "rsm": balanced if self.pseudo_balanced else of_one_client}
-        draw, size = source.generator("fedbr", t), (self.pseudo_samples or source.batch_size, self.pseudo_mean)
-        return (given or Tree()) | Tree(pseudo=means[self.pseudo](source, draw, *size))
+        return [extended(phase) for phase in super().phases(clock)]
 
     # ---- one client --------------------------------------------------------------------------------------------------------
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         local = super().begin(common, own, client, ctx)
         if self.contrast_weight == 0:
             return local
-        if self.pseudo == "mixture" and self.global_features == "first":
+        if self.mixes and self.global_features == "first":
             z = ctx.scalars.rate.new_zeros(len(common.supplied.pseudo), ctx.task.features)
             return local | Tree(teacher=Tree(z=z, known=z.new_zeros(())))
-        if self.pseudo == "mixture" or ctx.task.base.has_buffers:
+        if self.mixes or ctx.task.base.has_buffers:
             return local
         return local | Tree(teacher=Tree(z=self.received_features(common.supplied.pseudo, ctx)))
 
@@ -172,18 +148,6 @@ class FedBR(Method):
         value = value + self.contrast_weight * self.contrast(theta, *features, batch)
         return value, out | Tree(keep=out.get("keep", Tree()) | keep)
 
-    def pseudo_batch(self, batch: Tree, ctx: Context) -> tuple[Tensor, Tensor]:
-        """x_p [P, ...] and y_p [P, C] of this step."""
-        x, classes = ctx.common.supplied.pseudo, ctx.task.classes
-        uniform = x.new_full((len(x), classes), 1 / classes)
-        if self.pseudo != "mixture":
-            return x, uniform
-        rows = batch.mask.sum()
-        chosen = torch.minimum((batch.mixed * rows).long(), rows.long() - 1).clamp(min=0)  # [P, mixed_samples]
-        own = by_label(lambda labels: one_hot(labels, classes, x.dtype), batch)
-        share = 1 + self.mixed_samples
-        return (x + batch.x[chosen].sum(1)) / share, (uniform + own[chosen].sum(1)) / share
-
     def teach(self, x: Tensor, local: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         """(phi_g(x_p) [P, K], what changed in `local`): as kept since the round's start or first step, else computed."""
         held = local.get("teacher")
@@ -196,7 +160,8 @@ class FedBR(Method):
 
     def received_features(self, x: Tensor, ctx: Context) -> Tensor:
         """phi_g(x) [P, K]."""
-        return ctx.task.base(ctx.common.params.base, ctx.buffers.get("base", Tree()), x, False)[0]
+        received = self.origin(ctx.common, ctx.client, ctx)
+        return ctx.task.base(received.base, ctx.buffers.get("base", Tree()), x, False)[0]
 
     def ascend(self, theta: Tree, features: list[Tensor], local: Tree, batch: Tree, ctx: Context) -> Tree:
         """What changed in `local` by one step up L_con."""
@@ -213,7 +178,3 @@ class FedBR(Method):
         scales = (self.tau_1, self.tau_2) if self.tau_mode == "multiply" else (1 / self.tau_1, 1 / self.tau_2)
         f1, f2 = (scale * F.cosine_similarity(anchor, p) for scale, p in zip(scales, (same, other), strict=True))
         return mean(-F.logsigmoid(f1 - f2), batch)
-
-
-def _trains(phase: Phase) -> bool:
-    return phase.local and phase.data != "none"

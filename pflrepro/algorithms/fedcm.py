@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.scaffold import effective_steps
+from pflrepro.algorithms.momentum import effective_steps
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree, select
@@ -23,8 +23,8 @@ class FedCM(Method):
     for equal sizes), without clients that took no step; if nobody took one, Delta stays. Tested: the global model.
 
     With the run's momentum rho there are two rules. `clean`: v is what the run's SGD is given, b <- rho b + v, w <- w - eta b;
-    T_i is then replaced by SCAFFOLD's momentum-corrected number of steps, so that a constant v gives Delta = v (with T_i itself
-    Delta grows without bound for rho > alpha) [inferred]. `code` [BR-code]: b <- rho b + g + decay w, then
+    T_i is then replaced by the momentum-corrected number of steps, so that a constant v gives Delta = v (with T_i
+    itself Delta grows without bound for rho > alpha) [inferred]. `code` [BR-code]: b <- rho b + g + decay w, then
     b <- alpha b + (1 - alpha) Delta in the buffer itself, w <- w - eta b, so that little momentum is left (alpha rho); in the
     first round, where Delta is 0, b is not scaled by alpha. Without momentum the two differ in the first round only.
 

@@ -21,6 +21,8 @@ class FedDecorr(Method):
     `paper`: Z^ = (z - mean) / (s + 1e-4), M = Z^T Z^ / B, l_D = (1/K^2) ||M||_F^2, the diagonal included [recalled; BR-code].
     `official`: Z^ = (z - mean) / sqrt(s^2 + 1e-8) [recalled], M = Z^T Z^, l_D = (1/B) mean over the off-diagonal entries of M^2
     [off]: about B times the other for the same beta.
+    The gradient by z grows with 1 / s: a feature that hardly varies magnifies the rounding of z, so that runs which differ by rounding
+    part within rounds (numbers in docs/papers/baselines.md).
     A batch of one row has l_D = 0. ||M||_F is taken from Z^ Z^T, which has the same norm and is B x B. Averaged with p_i.
     Tested: the global model.
 

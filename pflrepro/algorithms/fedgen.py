@@ -32,7 +32,7 @@ class FedGen(Method):
         w_i(y) = n_iy / sum_j n_jy, distances as means over their entries [recalled].
         Its numbers: server_steps=50, generator_rate=3e-4, generator_decay=0.01, noise=32, hidden=256, rows=32, diversity=1.
 
-    With a personal bias (PRBM, DBE) G imitates z, and the bias is not added to generated features (recommended; no code).
+    With a personal bias (PRBM, DBE) G imitates z; no code of the combination is released (see `embed_generated`).
 
     Attributes:
         form: `simplified` (recommended for DBE's tables) or `official`.
@@ -44,6 +44,8 @@ class FedGen(Method):
         hidden: width of G; 512 [LIB].
         rows: generated features a step; 10, the batch size of DBE's protocol [LIB: the batch size].
         diversity: 1 [recalled]; only in the official form.
+        embed_generated: False (recommended [inferred]): a client's head reads G(y') as it is; True: past what a plug-in puts between
+            base and head, psi_i(G(y') + b_i) with DBE's bias. The server has no biases. The same for FedGen alone.
     """
 
     form: str = "simplified"
@@ -55,6 +57,7 @@ class FedGen(Method):
     hidden: int = 512
     rows: int = 10
     diversity: float = 1.0
+    embed_generated: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,19 +121,23 @@ class FedGen(Method):
         """psi(z) for generated features: past what plug-ins put between base and head."""
         return ctx.task.head(head, ctx.buffers.get("head", Tree()), z, False)[0]
 
+    def guess(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
+        """A client's logits of generated features: psi(z), or past what plug-ins put between too."""
+        return self.classify(params.head, self.embed(params, z, ctx) if self.embed_generated else z, ctx)
+
     # ---- client --------------------------------------------------------------------------------------------------------------
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
         generator, labels = ctx.common.params.generator, self.labels(batch.u, ctx)
         features = self.generate(generator, batch.noise, labels, torch.ones_like(batch.u), ctx)
-        generated = F.cross_entropy(self.classify(params.head, features, ctx), labels)
+        generated = F.cross_entropy(self.guess(params, features, ctx), labels)
         if self.form == "simplified":
             return value + self.weight * generated, out
         t = ctx.scalars.t
         a = self.weight * torch.where(t > 0, (10 * 0.98**t).clamp(min=1e-4), torch.zeros_like(t))
         noise = batch.noise[torch.arange(len(batch.y), device=batch.y.device) % self.rows]
         same = self.generate(generator, noise, batch.y, batch.mask, ctx)
-        teacher = self.classify(params.head, same, ctx).detach().log_softmax(1)
+        teacher = self.guess(params, same, ctx).detach().log_softmax(1)
         divergence = mean((teacher.exp() * (teacher - out.logits.log_softmax(1))).sum(1), batch)
         return value + a * (self.rows / ctx.task.batch_size * generated + divergence), out
 

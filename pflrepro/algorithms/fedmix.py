@@ -26,9 +26,8 @@ class FedMix(Method):
     term's factor (1 - l) [BR-code]. Its input gradient is taken inside the loss and differentiated with it; the forward-mode
     derivative in direction xbar takes as long and gives the same (measured).
 
-    The pool of averages is made once: a client's samples in random order, cut into floor(n_i / M) groups of M; a client with fewer
-    gives the mean of what it has. Each step draws one average a sample, with replacement, from all clients' (FedBR's code makes new
-    averages of random clients at every step; the pool is the paper's exchange).
+    The pool of averages: a client's samples in random order, cut into floor(n_i / M) groups of M; a client with fewer gives the mean
+    of what it has. Each step draws one average a sample, with replacement, from all clients'.
     Norm layers see (1-l) x only: their statistics, running ones too, are those of the scaled batch, and the derivative goes through
     the batch statistics. Tested: w.
 
@@ -37,6 +36,8 @@ class FedMix(Method):
         samples: M; 10 [BR-code].
         scaling: of the third term: `per-sample` (recommended: the mean over the batch of the samples' products), or `released`, by
             the batch's size once more, as in both implementations that were read [BR-code].
+        pool_refresh: the pool is made `once`, the paper's exchange [inferred], or anew every `round` (FedBR's code: new averages of
+            random clients at every step).
     """
 
     large_supply: ClassVar[bool] = True
@@ -45,24 +46,28 @@ class FedMix(Method):
     mixing: float = 0.1
     samples: int = 10
     scaling: str = "per-sample"
+    pool_refresh: str = "once"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("mixing of FedMix", self.mixing, 0, 1)
         check_range("samples of FedMix", self.samples, 1, integer=True)
         check_word("scaling of FedMix", self.scaling, ("per-sample", "released"))
+        check_word("pool_refresh of FedMix", self.pool_refresh, ("once", "round"))
 
     # ---- on the host -------------------------------------------------------------------------------------------------------
     def supply(self, source: Source, t: int) -> Tree | None:
         given = super().supply(source, t)
-        return given if t > 0 else (given or Tree()) | Tree(averages=self.pool(source))
+        if t > 0 and self.pool_refresh == "once":
+            return given
+        return (given or Tree()) | Tree(averages=self.pool(source, t))
 
-    def pool(self, source: Source) -> Tree:
+    def pool(self, source: Source, t: int = 0) -> Tree:
         """`x` [P, ...] and `y` [P, C], the averages of all clients."""
         averages = []
         for client, rows in enumerate(source.rows):
             if len(rows):
-                order = source.generator("fedmix", client=client).permutation(rows)
+                order = source.generator("fedmix", t, client).permutation(rows)
                 groups = max(1, len(rows) // self.samples)
                 averages.append(source.means(order[: groups * self.samples].reshape(groups, -1)))
         return concatenate(averages)

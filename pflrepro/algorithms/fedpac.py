@@ -12,7 +12,7 @@ from pflrepro.algorithms.contract import Method, mean, one_hot
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.simplex import minimise
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range
+from pflrepro.errors import check_range, check_word
 from pflrepro.trees import Tree, repeat
 
 
@@ -36,6 +36,7 @@ class FedPAC(Method):
             ridge of 1e-10 (the reference clips eigenvalues at 0.01, which depends on the scale of the features).
         combine_last: whether heads are combined after the last round too; False: every client is tested with the head it
             trained itself [off]. That everybody takes part in the last round [off] is the run's business.
+        centroid_weights: of the clients' means in c_k: `sizes`, n_ik [FDA, off], or `uniform` over those that have class k [LIB].
     """
 
     alignment: float = 1.0
@@ -43,6 +44,7 @@ class FedPAC(Method):
     head_rate: float = 0.1
     smallest: float = 1e-3
     combine_last: bool = False
+    centroid_weights: str = "sizes"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,6 +52,7 @@ class FedPAC(Method):
         check_range("FedPAC's head_passes", self.head_passes, 0, integer=True)
         check_range("FedPAC's head_rate", self.head_rate, 0)
         check_range("FedPAC's smallest", self.smallest, 0, 1)
+        check_word("centroid_weights of FedPAC", self.centroid_weights, ("sizes", "uniform"))
 
     # ---- state: the server keeps a head a client -----------------------------------------------------------------------------
     def init_server(self, setup: Setup) -> Tree:
@@ -110,6 +113,8 @@ class FedPAC(Method):
         if self.combine_last or not ctx.clock.last:
             heads = heads.mix(self.mixture(uploads.h, uploads.V, cohort.n))
         n = cohort.counts.to(uploads.mu.dtype)
+        if self.centroid_weights == "uniform":
+            n = (n > 0).to(n.dtype)
         totals = n.sum(0)
         return Tree(
             params=uploads.params.without(["head"]).mix(cohort.p),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pflrepro.algorithms.contract import Method, cross_entropy
-from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.phases import Clock, Part, Phase, held
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_word
+from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.models.layers import is_linear
 from pflrepro.trees import Tree
+
+ABLATIONS = ("nothing", "pci", "cov", "mlg", "gce", "cov+gce")
 
 
 @dataclass(frozen=True)
@@ -28,23 +31,47 @@ class GPFL(Method):
     Attributes:
         guidance: lambda; 0.01 for the papers' CNN and MLP, 0.0001 ResNet-18 and fastText, 0.01 HAR-CNN [GPFL-code run script].
         decay: mu, weight decay of valve and embeddings (adds mu w to the gradient); 0.1, 0, 1.0 likewise [GPFL-code run script].
-            The paper writes mu ||V||_2 + mu ||C||_2.
+        penalty: what mu weighs. `decay` [GPFL-code]; `norms` [GPFL section 3]: mu ||V||_2 + mu ||C||_2 in the loss, V all numbers of
+            the valve as one vector, C all of the embeddings.
         conditions: where g and p_i come from. `own` [GPFL-code]: from the client's embeddings after its local training (zeros
             before its first round; a client that was absent uses the server's previous ones). `received` [GPFL Alg. 1]: from C^.
         average_condition: True divides p_i by U as Eq. 7 prints; False [GPFL-code].
         magnitude: `batch` [GPFL-code]: the Frobenius norm of the B x K difference; `sample` [GPFL Eq. 9]: mean of row norms.
+        head_start: psi before round 0. `equal` [GPFL-code]; `own` [GPFL Alg. 1]: each client draws its own (one linear layer only).
+        without: `nothing`, or what a row of the paper's Table 6 leaves out [GPFL section 5]; constants are [inferred], none is printed.
+            `pci`: p = (1..1) and g = 0 for all. `cov`: f^G = f^P = f. `mlg`: as guidance=0.
+            `gce`: neither guidance nor embeddings, p = (1..1). `cov+gce`: FedPer.
     """
 
     guidance: float = 0.01
     decay: float = 0.1
+    penalty: str = "decay"
     conditions: str = "own"
     average_condition: bool = False
     magnitude: str = "batch"
+    head_start: str = "equal"
+    without: str = "nothing"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_word("source of GPFL's conditions", self.conditions, ("own", "received"))
         check_word("form of GPFL's magnitude guidance", self.magnitude, ("batch", "sample"))
+        check_word("GPFL's penalty", self.penalty, ("decay", "norms"))
+        check_word("head_start of GPFL", self.head_start, ("equal", "own"))
+        check_word("part that GPFL goes without", self.without, ABLATIONS)
+        check_range("guidance of GPFL", self.guidance, 0)
+        check_range("decay of GPFL", self.decay, 0)
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """The groups beside base and head that train."""
+        left_out = {"cov": ("valve",), "gce": ("embeddings",), "cov+gce": ("valve", "embeddings")}.get(self.without, ())
+        return tuple(group for group in ("valve", "embeddings") if group not in left_out)
+
+    @property
+    def keeps_conditions(self) -> bool:
+        """Whether clients keep conditions of their own embeddings."""
+        return self.conditions == "own" and self.without in ("nothing", "mlg")
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -58,27 +85,30 @@ class GPFL(Method):
         }
         flat = {f"{name}.{leaf}": value for name, tree in valve.items() for leaf, value in tree.items()}
         embeddings = setup.normal("gpfl/embeddings", setup.classes, k)  # N(0, 1), as nn.Embedding
-        return parts | {
-            "head": replace(parts["head"], kind="personal"),
-            "valve": Part("shared", Tree(flat)),
-            "embeddings": Part("shared", Tree(weight=embeddings)),
-            "condition": Part("received", Tree(g=setup.zeros(k), p=setup.zeros(k))),
-        }
+        additions = {"valve": Part("shared", Tree(flat)), "embeddings": Part("shared", Tree(weight=embeddings))}
+        condition = {"condition": Part("received", Tree(g=setup.zeros(k), p=setup.zeros(k)))}
+        return (
+            held(parts, "personal", "head")
+            | {group: additions[group] for group in self.extras}
+            | (condition if "valve" in self.extras else {})
+        )
 
     def init_server(self, setup: Setup) -> Tree:
         server = super().init_server(setup)
-        if self.conditions == "received":
+        if not self.keeps_conditions:
             return server
         return server | Tree(previous=torch.zeros_like(server.params.embeddings.weight), t=setup.zeros())
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         client = super().init_client(setup, info)
-        if self.conditions == "received":
+        if self.head_start == "own":
+            client = client | Tree(params=Tree(head=own_head(setup, int(info.id))))
+        if not self.keeps_conditions:
             return client
         return client | Tree(condition=setup.parts["condition"].params, seen=setup.zeros() - 1)
 
     def phases(self, clock: Clock) -> list[Phase]:
-        return [Phase(decay={"valve": self.decay, "embeddings": self.decay})]
+        return [Phase(decay=dict.fromkeys(self.extras, self.decay) if self.penalty == "decay" else {})]
 
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         return server, Tree()
@@ -92,6 +122,11 @@ class GPFL(Method):
 
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         received = super().model(common, own, client, ctx)
+        if "valve" not in self.extras:
+            return received
+        if self.without in ("pci", "gce"):
+            ones = torch.ones_like(common.params.valve["scale.bias"])
+            return received | Tree(condition=Tree(g=torch.zeros_like(ones), p=ones))
         if self.conditions == "received":
             return received | Tree(condition=self.condition(common.params.embeddings.weight, ctx.info))
         # `seen` counts the rounds finished when this client last trained: equal to the server's count, it took part last round
@@ -101,14 +136,14 @@ class GPFL(Method):
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)
-        if self.conditions == "received":
+        if not self.keeps_conditions:
             return kept, upload
         own = self.condition(local.params.embeddings.weight, ctx.info)
         return kept | Tree(condition=own, seen=ctx.common.t + 1), upload
 
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         new = super().aggregate(server, uploads, cohort, ctx)
-        if self.conditions == "received":
+        if not self.keeps_conditions:
             return new
         return new | Tree(previous=server.params.embeddings.weight, t=server.t + 1)
 
@@ -129,19 +164,49 @@ class GPFL(Method):
         return F.relu(torch.addcmul(gate.shift, gate.scale, z))
 
     def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
-        gate = params.gate if "gate" in params else self.gates(params, params.condition.p)[0]
-        return self.valve(super().embed(params, z, ctx), gate)
+        z = super().embed(params, z, ctx)
+        if "valve" not in self.extras:
+            return z
+        return self.valve(z, params.gate if "gate" in params else self.gates(params, params.condition.p)[0])
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        # both conditions pass the valve's layers together: these cost more than what they gate
-        personal, guiding = self.gates(params, params.condition.p, params.condition.g)
-        value, out = super().loss(params | Tree(gate=personal), local, batch, ctx)
-        guided = self.valve(out.z, guiding)
-        embeddings, received = params.embeddings.weight, ctx.common.params.embeddings.weight
+        routes = []
+        if "valve" in self.extras:
+            # both conditions pass the valve's layers together: these cost more than what they gate
+            routes = self.gates(params, params.condition.p, params.condition.g)
+        value, out = super().loss(params | Tree(gate=routes[0]) if routes else params, local, batch, ctx)
+        if self.penalty == "norms":
+            value = value + self.decay * sum(norm(params[group]) for group in self.extras)
+        if "embeddings" not in self.extras:
+            return value, out
+        guided = self.valve(out.z, routes[1]) if routes else out.z
+        return value + self.guide(guided, params.embeddings.weight, batch, ctx), out
+
+    def guide(self, guided: Tensor, embeddings: Tensor, batch: Tree, ctx: Context) -> Tensor:
+        """Angle and magnitude guidance (Eq. 8 and lambda times Eq. 9) of f^G [B, K] by C [U, K]."""
         cosines = F.normalize(guided, dim=1, eps=1e-12) @ F.normalize(embeddings, dim=1, eps=1e-12).T
-        squares = ((guided - received[batch.y]) ** 2).sum(1)
+        angle = cross_entropy(cosines, batch)
+        if self.without == "mlg":
+            return angle
+        squares = ((guided - ctx.common.params.embeddings.weight[batch.y]) ** 2).sum(1)
         if self.magnitude == "batch":
             magnitude = ((squares * batch.mask).sum() + 1e-24).sqrt()
         else:
             magnitude = ((squares + 1e-24).sqrt() * batch.mask).sum() / batch.mask.sum().clamp(min=1)
-        return value + cross_entropy(cosines, batch) + self.guidance * magnitude, out
+        return angle + self.guidance * magnitude
+
+
+def norm(params: Tree) -> Tensor:
+    """||w||_2 of all numbers together; its gradient is finite at 0."""
+    return (params.dot(params) + 1e-24).sqrt()
+
+
+def own_head(setup: Setup, client: int) -> Tree:
+    """A linear head drawn for this client alone; `UserError` where the head is more than one linear layer."""
+    head = setup.parts["head"].params
+    if not is_linear(head):
+        raise UserError(
+            "GPFL's head_start=own draws one linear layer a client, and this network's head has more: use equal"
+        )
+    classes, width = head.weight.shape
+    return setup.module(f"gpfl/head/{client}", lambda: nn.Linear(width, classes, bias="bias" in head))

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pflrepro.algorithms import gaussian
+from pflrepro.algorithms import box, gaussian
 from pflrepro.algorithms.contract import Method, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Task
@@ -23,18 +23,18 @@ class PFedFDA(Method):
     Client: base trained under h_i(mu_g, Sigma_g, pi_i), every batch's features and labels stored (Alg. 1, line 7); local estimates
     mu^_i, Sigma^_i (line 8; Eqs. 6 to 8); beta_i in [0, 1] minimises the k-fold cross-entropy of the interpolated classifier
     (line 9; Eq. 9); mu~_i = beta_i mu^_i + (1 - beta_i) mu_g, Sigma~_i likewise (lines 10, 11). Server: theta, mu_g, Sigma_g are the
-    means of theta_i, mu~_i, Sigma~_i, weighted by p_i [FDA-code]. Start: Sigma_g = I.
+    means of theta_i, mu~_i, Sigma~_i. Start: Sigma_g = I.
     Tested: the received base; the client passes once over its training part in evaluation mode (without the incomplete batch
     where the run drops it [FDA-code]), solves beta_i and interpolates anew. After local training: the trained base with
-    h_i(mu~_i, Sigma~_i, pi_i). Too few rows for folds: beta_i = 0 [FDA-code]. Every search starts at 0.5 [FDA-code]; `beta` in the
-    client's state is that of its last local training, (for means, for covariance).
+    h_i(mu~_i, Sigma~_i, pi_i). Every search starts at 0.5 [FDA-code]; `beta` in the client's state is that of its last local
+    training, (for means, for covariance). A client that never trained is tested in the same way: the paper's new clients.
 
     Attributes:
         coefficients: `single` beta (recommended by the paper; Table 5's SB), `separate` ones for means and covariance (MB), or
             `none`: beta = 1, local statistics only (NB).
         beta_search: `bounded`, a true minimum over [0, 1] (the paper's L-BFGS-B), recommended; `code` [FDA-code] may stop at 0
-            or 1. Of the code's rule only the first trial point is followed: later points that leave the box, its limit of ten
-            iterations and its stop at slopes below 1e-3 are left out.
+            or 1. Of the code's rule the first trial point, the limit of ten iterations and the stop at slopes below 1e-3 are
+            followed; later points that leave the box, and its iterations' own path, are not.
         cov_reg: the ridge on a local covariance. `code`: I and 1e-4 in every entry, the default since the released code is the
             state behind the tables [inferred]. `paper`: 1e-4 I, then the nearest positive definite matrix.
         features: which are estimated from in a round: `training` [FDA, FDA-code], all that local training sees, each before the
@@ -42,6 +42,10 @@ class PFedFDA(Method):
         folds: k; 2 [FDA-code; lost in the paper].
         initial_means: mu_g starts `uniform` in [0, 1) [FDA-code] or `normal` (paper: a Gaussian).
         test_rows: in a test, classes with fewer rows take mu_g; 3 [FDA-code], 1 follows the paper.
+        without_folds: what a client without a class of k rows takes: the `global` statistics, beta_i = 0 [FDA-code], or its `local`
+            ones, beta_i = 1, as the code's comment says.
+        weights: of the server's means: `sizes`, p_i [FDA-code], or `uniform`, as "client average" may be read (the paper's equation
+            is lost).
     """
 
     coefficients: str = "single"
@@ -51,6 +55,8 @@ class PFedFDA(Method):
     folds: int = 2
     initial_means: str = "uniform"
     test_rows: int = 3
+    without_folds: str = "global"
+    weights: str = "sizes"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,9 +171,8 @@ class PFedFDA(Method):
             parts = gaussian.split(z, rows.y, rows.mask, rows.key, ctx.task.classes, self.folds)
             prior = gaussian.log_priors(ctx.info.counts)
             objective = gaussian.validation(*parts, prior, received, self.cov_reg, self.coefficients)
-            steps = gaussian.STEPS[self.cov_reg]
-            found = gaussian.search(objective, 0.5 * beta, self.beta_search, steps, ctx.settled)
-            beta = torch.where(parts[1].sum() > 0, found, 0.0)
+            found = box.search(objective, 0.5 * beta, self.beta_search, box.STEPS[self.cov_reg], ctx.settled)
+            beta = torch.where(parts[1].sum() > 0, found, float(self.without_folds == "local"))
         mixed = gaussian.interpolate(beta, local, received)
         return (mixed | Tree(beta=beta.expand(2))).to(ctx.scalars.rate.dtype)
 
@@ -180,7 +185,7 @@ class PFedFDA(Method):
 
     # ---- the server ----------------------------------------------------------------------------------------------------------
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
-        return uploads.mix(cohort.p)
+        return uploads.mix(cohort.p if self.weights == "sizes" else torch.full_like(cohort.p, 1 / len(cohort.p)))
 
 
 _WORDS = {
@@ -189,4 +194,6 @@ _WORDS = {
     "cov_reg": ("paper", "code"),
     "features": ("training", "after"),
     "initial_means": ("uniform", "normal"),
+    "without_folds": ("global", "local"),
+    "weights": ("sizes", "uniform"),
 }

@@ -1,18 +1,118 @@
-"""Means of random samples, which say little of any one of them: FedBR's pseudo-data."""
+"""FedBR's pseudo-data: means of random samples, which say little of any one of them, the same for all clients."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import torch
 from torch import Tensor
 
-from pflrepro.algorithms.task import Source
-from pflrepro.errors import UserError
+from pflrepro.algorithms.contract import Method, by_label, one_hot
+from pflrepro.algorithms.phases import Clock, Draw, Phase
+from pflrepro.algorithms.task import Context, Source
+from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.trees import Tree
+
+_CHOICES = {"pseudo": ("rsm", "proxy", "mixture"), "rsm_from": ("drawn", "every"), "pseudo_refresh": ("round", "once")}
+
+
+@dataclass(frozen=True)
+class PseudoData(Method):
+    """Makes x_p with soft labels y_p, means of `pseudo_mean` random samples each, drawn with replacement.
+
+    `rsm`: training samples of one client each, y_p uniform; `proxy`: of the run's proxy data, y_p uniform; `mixture` (eq. 4): at
+    every step each proxy mean is averaged with K = `mixed_samples` random samples of the current batch [BR-code], and y_p likewise.
+    Mixup's batches are mixed before that.
+
+    Attributes:
+        pseudo: `rsm` [BR-code] or `mixture` (tables 3 and 6), `proxy`. The latter two need a run with proxy=DATASET.
+        pseudo_samples: 0 = the run's batch size [BR].
+        pseudo_mean: 10 [BR-code].
+        pseudo_balanced: an RSM mean takes all classes equally often, from all clients (figure 6d) [inferred].
+        rsm_from: `drawn`: one client with samples for each mean, uniformly [BR-code]; `every`: K' means of every such client
+            (Alg. 2), K' the least that gives `pseudo_samples` in all [inferred: the text wants N K' = B]. `drawn` is the default as
+            the published numbers come from the code, and N K' is B only where N divides it.
+        pseudo_refresh: `round` [BR], or `once` [BR-code; tables 2 and 3].
+        mixed_samples: 1 [BR, BR-code]. 0: K = 0 of figure 6c, which is `proxy`.
+    """
+
+    pseudo: str = "rsm"
+    pseudo_samples: int = 0
+    pseudo_mean: int = 10
+    pseudo_balanced: bool = False
+    rsm_from: str = "drawn"
+    pseudo_refresh: str = "round"
+    mixed_samples: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option, valid in _CHOICES.items():
+            check_word(f"{option} of FedBR", getattr(self, option), valid)
+        for option, low in (("pseudo_samples", 0), ("pseudo_mean", 1), ("mixed_samples", 0)):
+            check_range(f"FedBR's {option}", getattr(self, option), low, integer=True)
+        if self.pseudo_balanced and self.pseudo != "rsm":
+            raise UserError(f"pseudo_balanced=true is for pseudo=rsm, not {self.pseudo}: proxy labels are not used")
+        if self.rsm_from == "every" and (self.pseudo != "rsm" or self.pseudo_balanced):
+            raise UserError(
+                "FedBR's rsm_from=every is for pseudo=rsm without pseudo_balanced: only these take a client's own"
+            )
+
+    @property
+    def mixes(self) -> bool:
+        """Whether pseudo-samples are mixed anew with samples of every batch."""
+        return self.pseudo == "mixture" and self.mixed_samples > 0
+
+    def phases(self, clock: Clock) -> list[Phase]:
+        table = Draw("uniform", (self.pseudo_samples or clock.batch_size, self.mixed_samples))
+        phases = super().phases(clock)
+        return [phase.drawing(mixed=table) if self.mixes and trains(phase) else phase for phase in phases]
+
+    def supply(self, source: Source, t: int) -> Tree | None:
+        given = super().supply(source, t)
+        if t > 0 and self.pseudo_refresh == "once":
+            return given
+        own = {"drawn": of_one_client, "every": of_every_client}[self.rsm_from]
+        means = {"proxy": of_proxy, "mixture": of_proxy, "rsm": balanced if self.pseudo_balanced else own}
+        draw, size = source.generator("fedbr", t), (self.pseudo_samples or source.batch_size, self.pseudo_mean)
+        return (given or Tree()) | Tree(pseudo=means[self.pseudo](source, draw, *size))
+
+    def pseudo_batch(self, batch: Tree, ctx: Context) -> tuple[Tensor, Tensor]:
+        """x_p [P, ...] and y_p [P, C] of this step."""
+        x, classes = ctx.common.supplied.pseudo, ctx.task.classes
+        uniform = x.new_full((len(x), classes), 1 / classes)
+        if not self.mixes:
+            return x, uniform
+        rows = batch.mask.sum()
+        chosen = torch.minimum((batch.mixed * rows).long(), rows.long() - 1).clamp(min=0)  # [P, mixed_samples]
+        own = by_label(lambda labels: one_hot(labels, classes, x.dtype), batch)
+        share = 1 + self.mixed_samples
+        return (x + batch.x[chosen].sum(1)) / share, (uniform + own[chosen].sum(1)) / share
+
+
+def trains(phase: Phase) -> bool:
+    """Whether clients train in the phase on data of theirs."""
+    return phase.local and phase.data != "none"
 
 
 def of_one_client(source: Source, draw: np.random.Generator, count: int, width: int) -> Tensor:
     """[count, ...]: each the mean of `width` training samples of one client, drawn uniformly among those that have any."""
-    holders = [rows for rows in source.rows if len(rows)]
+    holders = _holders(source)
     return source.means(np.stack([draw.choice(holders[draw.integers(len(holders))], width) for _ in range(count)])).x
+
+
+def of_every_client(source: Source, draw: np.random.Generator, count: int, width: int) -> Tensor:
+    """[N K', ...]: K' means of `width` training samples of every client that has any; K' the least with N K' >= `count`.
+
+    Client by client in turn, so that the first N of them are of N clients.
+    """
+    holders = _holders(source)
+    turns = -(-count // len(holders))
+    return source.means(np.stack([draw.choice(rows, width) for _ in range(turns) for rows in holders])).x
+
+
+def _holders(source: Source) -> list[np.ndarray]:
+    return [rows for rows in source.rows if len(rows)]
 
 
 def balanced(source: Source, draw: np.random.Generator, count: int, width: int) -> Tensor:

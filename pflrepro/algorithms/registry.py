@@ -202,6 +202,7 @@ def _composed(name: str) -> type[Method]:
     host, *plugins = _parts(name)
     if not plugins:
         return host
+    _check_apart(name, host, plugins)
     seen: dict[str, str] = {}
     for part in (host, *plugins):
         for field in dataclasses.fields(part):
@@ -212,6 +213,17 @@ def _composed(name: str) -> type[Method]:
             seen[field.name] = part.__name__
     bases = (*reversed(plugins), host)
     return dataclass(frozen=True)(type("+".join(part.__name__ for part in (host, *plugins)), bases, {}))
+
+
+def _check_apart(name: str, host: type[Method], plugins: list[type[Method]]) -> None:
+    """`UserError` where one part of `name` is built from another one (DBE from PRBM and MR): it would act twice."""
+    for plugin in plugins:
+        for part in (host, *(other for other in plugins if other is not plugin)):
+            if issubclass(part, plugin):
+                raise UserError(
+                    f"{name}: {part.__name__} has {plugin.__name__} in it already, which would act twice: "
+                    f"leave out +{plugin.__name__.lower()}"
+                )
 
 
 def _parts(name: str) -> list[type[Method]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.momentum import effective_steps
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.errors import check_range, check_word
@@ -24,7 +24,7 @@ class Scaffold(Method):
     All control variates start at 0 and c_i stays as it is while its client is absent, or takes no step.
 
     With client momentum rho, w^t - y is no longer eta times the sum of T gradients; T is then replaced by
-    (T - rho (1 - rho^T) / (1 - rho)) / (1 - rho), exact for a constant gradient [FedNTD repository].
+    the number of `momentum.effective_steps`, exact for a constant gradient [FedNTD repository].
 
     Attributes:
         option: `II` [PFL; inferred for DBE: same authors, same platform], or `I` (one more pass over the data a round; norm layers
@@ -97,9 +97,3 @@ class Scaffold(Method):
         params = server.params.only(server.control) + self.server_rate * uploads.change.mix(each / len(each))
         control = server.control + uploads.control_change.mix(each / cohort.N)
         return Tree(params=params, control=control)
-
-
-def effective_steps(steps: Tensor, momentum: float, like: Tensor) -> Tensor:
-    """How many times a constant gradient g is in (w^t - y) / eta after `steps` steps with momentum."""
-    steps = steps.to(like.dtype)
-    return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.models.initialise import seeded
-from pflrepro.models.split import FunctionalModule, parameters_of
+from pflrepro.models.split import FunctionalModule, SplitModel, parameters_of
 from pflrepro.randomness import generator
 from pflrepro.trees import Tree
 
@@ -47,12 +47,14 @@ class Setup(Task):
     """A task with one seed's initial weights.
 
     `parts` holds the network's `base` and `head` in `layout`, and all groups that `layout` named in `init_server`, `init_client`.
+    `redraw` builds the network with the initial weights of another stream of the seed (`network`).
     """
 
     parts: Mapping[str, Part] = field(default_factory=dict)
     seed: int = 0
     dtype: torch.dtype = torch.float32
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    redraw: Callable[[str], SplitModel] | None = None
 
     def pick(self, *kinds: str) -> Tree:
         """The initial parameters of the groups that are of one of `kinds`."""
@@ -61,6 +63,13 @@ class Setup(Task):
     def module(self, purpose: str, build: Callable[[], nn.Module]) -> Tree:
         """The initial parameters of an extra module, drawn from this seed's stream `purpose`."""
         return parameters_of(seeded(self.seed, f"weights/{purpose}", build)).to(self.device, self.dtype)
+
+    def network(self, purpose: str) -> Tree:
+        """Other initial parameters of the network's `base` and `head`, drawn from this seed's stream `purpose`."""
+        assert self.redraw is not None, "a simulation gives it"
+        drawn = self.redraw(f"weights/{purpose}")
+        both = Tree(base=parameters_of(drawn.base), head=parameters_of(drawn.head))
+        return both.to(self.device, self.dtype)
 
     def normal(self, purpose: str, *shape: int) -> Tensor:
         """Standard normal numbers from this seed's stream `purpose`."""

@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from pflrepro.cli.arguments import add_json, add_places
-from pflrepro.cli.output import Answer, table
+from pflrepro.cli.data import overview
+from pflrepro.cli.output import Answer
 
 
 def add(verbs: Any) -> None:
@@ -30,7 +31,7 @@ def handle(arguments: argparse.Namespace) -> Answer:
 def _text(report: dict[str, Any]) -> str:
     versions = "\n".join(f"  {name} {version or 'MISSING'}" for name, version in report["versions"].items())
     devices = "\n".join(f"  {device['name']}: {device['about']}" for device in report["devices"])
-    data = table(report["data"], ["name", "state", "detail"])
+    data = overview(report["data"])
     store = report["store"]
     problems = "\n".join(f"  {problem}" for problem in report["problems"]) or "  none"
     return "\n".join(

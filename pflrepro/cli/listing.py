@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,27 @@ from pflrepro.cli.arguments import add_json
 from pflrepro.cli.output import Answer, table
 
 Rows = list[dict[str, Any]]
+WIDTH = 100  # columns of the long list of algorithms
+# key of a counted cost -> its heading
+COSTS = {
+    "down": "down",
+    "up": "up",
+    "supplied": "data",
+    "memory": "kept",
+    "backward": "back",
+    "forward": "forw",
+    "head_only": "head",
+    "products": "prod",
+    "test_backward": "t.back",
+    "test_forward": "t.forw",
+    "server_steps": "server",
+}
+LEGEND = """Cost of a round, counted with default options on the papers' CNN for 28x28 images, 20 clients:
+down, up, kept: numbers that a client receives, sends, keeps; data: handed to all (in networks);
+back, forw, head: passes through the base with and without a gradient, through the head alone, and
+t.back, t.forw: those before a test (in training samples); server: training steps on the server;
+prod: operations in matrix products and convolutions of the client's training (FedAvg: 1).
+"""
 
 
 def add(verbs: Any) -> None:
@@ -18,7 +40,7 @@ def add(verbs: Any) -> None:
     )
     parser.add_argument("what", metavar="WHAT", choices=tuple(KINDS), help=", ".join(KINDS))
     parser.add_argument(
-        "--long", action="store_true", help="every column; of algorithms also the counted cost of a round"
+        "--long", action="store_true", help="every column; of algorithms the options and the counted cost of a round"
     )
     add_json(parser)
     parser.set_defaults(handler=handle, parser=parser)
@@ -31,9 +53,21 @@ def handle(arguments: argparse.Namespace) -> Answer:
 
         rows = [row | {"options": hyperparameters(row["name"])} for row in rows]
     if arguments.what == "algorithms" and arguments.long:
-        rows = [row if row["kind"] == "combination" else row | costs(row["name"]) for row in rows]
+        rows = [row | costs(row["name"]) for row in rows]
+        return Answer(rows, described(rows))
     columns = list(dict.fromkeys(key for row in rows for key in row)) if arguments.long else list(short)
     return Answer(rows, table(rows, columns))
+
+
+def described(rows: Rows) -> str:
+    """The algorithms with paper, tested model and options, and below a table of their costs; no line longer than `WIDTH`."""
+    parts = []
+    for row in rows:
+        options = ", ".join(f"{name}={value}" for name, value in row["options"].items()) or "none"
+        about = f"{row['title']}, {row['paper']}; {row['kind']}. Tested: {row['tested']}. Options: {options}"
+        parts.append(textwrap.fill(about, WIDTH, initial_indent=f"{row['name']}: ", subsequent_indent="    "))
+    counts = [{"name": row["name"]} | {heading: row[key] for key, heading in COSTS.items()} for row in rows]
+    return "\n".join([*parts, "", LEGEND, table(counts, ["name", *COSTS.values()])])
 
 
 def algorithms() -> tuple[Rows, tuple[str, ...]]:
@@ -46,20 +80,25 @@ def algorithms() -> tuple[Rows, tuple[str, ...]]:
     rows = [row(e.name, e.title, e.paper, e.tested, "method") for e in ALGORITHMS.values()]
     for name, plugin in PLUGINS.items():  # alone, on FedAvg; three of them are methods of the papers
         kind = "method" if name in METHOD_PLUGINS else "plug-in"
-        rows.append(row(name, plugin.title, plugin.paper, ALGORITHMS["fedavg"].tested, kind))
+        rows.append(row(name, plugin.title, plugin.paper, tested(ALGORITHMS["fedavg"].tested, name), kind))
     for plugin in PLUGINS.values():
         for hosts in plugin.hosts:
             name = canonical_name(f"{hosts}+{plugin.name}")
             host, *added = name.split("+")
             title = "+".join([ALGORITHMS[host].title, *(PLUGINS[each].title for each in added)])
-            rows.append(row(name, title, plugin.paper, ALGORITHMS[host].tested, "combination"))
+            rows.append(row(name, title, plugin.paper, tested(ALGORITHMS[host].tested, *added), "combination"))
     return rows, ("name", "title", "paper")
+
+
+def tested(model: str, *plugins: str) -> str:
+    """Which model is tested where `plugins` stand on a method that tests `model`."""
+    return f"{model}, plus the own bias" if {"dbe", "prbm"} & set(plugins) else model
 
 
 def costs(algorithm: str) -> dict[str, float]:
     """What a participant's round costs with the default options, counted on the papers' CNN with 20 clients.
 
-    Messages and memory in multiples of the network's size; passes in multiples of the client's training samples.
+    Keys: those of `COSTS`; see `pflrepro.simulation.cost.Cost.relative`.
     """
     from pflrepro.algorithms.registry import canonical_name
     from pflrepro.simulation.cost import cost_of_default
@@ -82,6 +121,7 @@ def datasets() -> tuple[Rows, tuple[str, ...]]:
             "model": spec.preset.model,
             "licence": spec.licence,
             "origin": spec.origin,
+            "citation": spec.citation,
         }
         for name, spec in DATASETS.items()
     ]

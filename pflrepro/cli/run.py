@@ -27,7 +27,9 @@ With --json, one object; accuracies are fractions in [0, 1]:
   curve                 pooled over clients, mean over seeds: before any training, then after each round,
                         evaluated before the next local training (rounds + 1 values)
   curve_after_training  the same right after local training; null where nothing was trained
+  backend, device       what the runs were made with (lists: seeds may differ)
   run_folders           one a seed
+  stored                how many of the runs were found in the store, whatever backend made them
 """
 # Options that become fields of the experiment under the same name, where they are given.
 SETTINGS = (
@@ -137,17 +139,18 @@ def handle(arguments: argparse.Namespace) -> Answer:
     from pflrepro.metrics.selection import check_rule
 
     check_rule(arguments.select)
-    asked = experiments(arguments)
+    asked, store = experiments(arguments), Store(arguments.store)
+    stored = sum(store.find(experiment, data_root=arguments.data_root) is not None for experiment in asked)
     runs = run(
         asked,
-        store=Store(arguments.store),
+        store=store,
         data_root=arguments.data_root,
         backend=arguments.backend,
         device=resolve_device(arguments.device),
         workers=arguments.workers,
         progress=not arguments.quiet,
     )
-    summary = summarise(runs, arguments.select)
+    summary = summarise(runs, arguments.select) | {"stored": stored}
     return Answer(summary, _text(arguments, summary))
 
 
@@ -192,6 +195,8 @@ def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
         "seconds_per_round": float(sum(seconds.mean() for seconds in trained if len(seconds)))
         if any(map(len, trained))
         else math.nan,
+        "backend": sorted({run.environment["backend"] for run in runs}),
+        "device": sorted({run.environment["device"] for run in runs}),
         "run_folders": [str(run.folder) for run in runs],
         "curve": np.mean([curve[:shared] for curve in curves], axis=0),
         "curve_after_training": np.mean([curve[:shared] for curve in after], axis=0),
@@ -204,11 +209,18 @@ def _text(arguments: argparse.Namespace, summary: dict[str, Any]) -> str:
     seeds = ", ".join(f"{100 * value:.2f}" for value in accuracy["per_seed"])
     seconds = summary["seconds_per_round"]
     pace = "" if math.isnan(seconds) else f", {seconds:.3g} s a round"
+    where = f", {' and '.join(summary['backend'])} on {' and '.join(summary['device'])}"
+    stored = summary["stored"]
+    found = (
+        f"; {stored} of {len(summary['run_folders'])} seeds from the store, whatever backend made them"
+        if stored
+        else ""
+    )
     return "\n".join(
         [
             f"{summary['algorithm']} on {arguments.dataset}: test accuracy {100 * accuracy['mean']:.2f}{spread} %"
             f" ({accuracy['selection']}; per seed {seeds})",
-            f"{summary['rounds']} rounds{pace}",
+            f"{summary['rounds']} rounds{pace}{where}{found}",
             *(f"run: {folder}" for folder in summary["run_folders"]),
         ]
     )

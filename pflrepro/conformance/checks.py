@@ -103,7 +103,7 @@ def check_history(subject: Subject) -> None:
     n, rows = federation().clients, ROUNDS + 1
     schema = {
         **dict.fromkeys(("correct", "correct_after"), ("int64", (rows, n))),
-        **dict.fromkeys(("seconds", "seconds_evaluation"), ("float64", (rows,))),
+        **dict.fromkeys(("seconds", "seconds_aggregation", "seconds_evaluation"), ("float64", (rows,))),
         **dict.fromkeys(("test_samples", "train_samples"), ("int64", (n,))),
         "round": ("int64", (rows,)),
         "loss": ("float64", (rows, n)),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +39,17 @@ def divide(
     spec: Spec, labels: Tensor, clients: int | None, seed: int, groups: Tensor | None, min_size: int, test_share: float
 ) -> Sides:
     """Training and test rows of each client; the arguments are those of `partition`, checked one by one already."""
-    if not spec.choice:
-        return choose(spec, _among_all(spec, labels, clients, seed, groups, min_size, test_share), None, seed)
-    if clients is None:
-        raise UserError(f"partition '{spec}' needs the number of clients to choose")
-    if spec.total is not None and clients > spec.total:  # said before a long division
-        raise too_many(spec, clients, spec.total)
-    return choose(spec, _among_all(spec, labels, spec.total, seed, groups, min_size, test_share), clients, seed)
+    total, chosen = clients, None
+    if spec.choice:
+        if clients is None:
+            raise UserError(f"partition '{spec}' needs the number of clients to choose")
+        if spec.total is not None and clients > spec.total:  # said before a long division
+            raise too_many(spec, clients, spec.total)
+        total, chosen = spec.total, clients
+    sides = choose(spec, _among_all(spec, labels, total, seed, groups, min_size, test_share), chosen, seed)
+    if min_size > 0 and not isinstance(spec, File):
+        _refuse_untrained(spec, sides, test_share)
+    return sides
 
 
 def _among_all(
@@ -65,7 +73,7 @@ def _among_all(
             sizes = draw_sizes(spec, torch.bincount(labels).cpu().numpy(), clients, seed, min_size)
             client = _by_class(labels, sizes, seed)
     if is_test is None:
-        is_test = _random_test_rows(client, clients, seed, test_share)
+        is_test = _random_test_rows(spec, client, clients, labels, seed, test_share)
     return _sides(client, is_test, clients)
 
 
@@ -128,17 +136,29 @@ def _by_class(labels: Tensor, sizes: np.ndarray, seed: int, stream: int = 0) -> 
     return client
 
 
-def _random_test_rows(client: Tensor, clients: int, seed: int, test_share: float) -> Tensor:
-    """Choose n_i - floor((1 - test_share) n_i) random rows of every client i."""
-    order = _shuffled(len(client), "partition/split", seed, client.device)
-    order = order[torch.argsort(client[order], stable=True)]  # unused rows first, then client by client in random order
-    sizes = torch.bincount(client + 1, minlength=clients + 1)
-    held_out = [0, *(size - recipes.train_size(size, test_share) for size in sizes[1:].tolist())]
+def _random_test_rows(spec: Spec, client: Tensor, clients: int, labels: Tensor, seed: int, test_share: float) -> Tensor:
+    """Choose n_i - floor((1 - test_share) n_i) random rows of every client i, or `_stratum` of each of its classes."""
+    cell, cells, held_out = client, clients, lambda size: size - recipes.train_size(size, test_share)
+    if spec.stratified:
+        classes = int(labels.max()) + 1
+        cell, cells = torch.where(client < 0, -1, client * classes + labels), clients * classes
+        held_out = partial(_stratum, test_share=test_share)
+    order = _shuffled(len(cell), "partition/split", seed, cell.device)
+    order = order[torch.argsort(cell[order], stable=True)]  # unused rows first, then cell by cell in random order
+    sizes = torch.bincount(cell + 1, minlength=cells + 1)
+    distinct, place = sizes[1:].unique(return_inverse=True)
+    wanted = torch.tensor([0, *map(held_out, distinct.tolist())], device=cell.device)
+    held = torch.cat([wanted[:1], wanted[1:][place]])
     start = torch.cumsum(sizes, 0) - sizes
-    rank = torch.arange(len(client), device=client.device) - start.repeat_interleave(sizes)
-    is_test = torch.empty_like(client, dtype=torch.bool)
-    is_test[order] = rank < torch.tensor(held_out, device=client.device).repeat_interleave(sizes)
+    rank = torch.arange(len(cell), device=cell.device) - start.repeat_interleave(sizes)
+    is_test = torch.empty_like(cell, dtype=torch.bool)
+    is_test[order] = rank < held.repeat_interleave(sizes)
     return is_test
+
+
+def _stratum(size: int, test_share: float) -> int:
+    """Test samples of `size` of one class: the nearest whole number, but never all of them."""
+    return max(min(math.floor(Fraction(repr(test_share)) * size + Fraction(1, 2)), size - 1), 0)
 
 
 def _sides(client: Tensor, is_test: Tensor, clients: int) -> Sides:
@@ -250,6 +270,19 @@ def _refuse_empty(spec: Spec, client: Tensor, clients: int) -> None:
         raise UserError(
             f"partition '{spec}' leaves {len(empty)} of {clients} clients without samples, client {empty[0]} first; "
             "min_size = 0 allows that"
+        )
+
+
+def _refuse_untrained(spec: Spec, sides: Sides, test_share: float) -> None:
+    """No client with test samples alone, unless that is asked for."""
+    train, test = sides
+    idle = [client for client, (own, held) in enumerate(zip(train, test, strict=True)) if len(held) and not len(own)]
+    if idle:
+        enough = next(size for size in count(2) if recipes.train_size(size, test_share))
+        other = f"{spec.kind}:{enough} leaves such groups out, and " if isinstance(spec, Group) else ""
+        raise UserError(
+            f"partition '{spec}' leaves {len(idle)} of {len(train)} clients without training samples, client {idle[0]} first, which "
+            f"has {len(test[idle[0]])} in all; {other}min_size = 0 allows clients that are only tested"
         )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[str], None]
 Known = Mapping[str, DatasetSpec]
+_GET = "get it with `pflrepro data get {}`"
 _PATIENCE = 6 * 3600.0  # seconds to wait for another process that is getting the same data set
 
 
@@ -41,8 +42,8 @@ def get(
 
     Originals that lie in `<root>/<name>/original` are taken instead of a download, and stay there.
 
-    Raises `UserError` for an unknown name or an unwritable root, `MissingData` where files must be placed by hand, `CorruptFile`
-    where those are wrong, `DownloadFailed` where no mirror delivers.
+    Raises `UserError` for an unknown name or an unwritable root, `MissingData` where files must be placed by hand (for a named set
+    with the corruption frost: its photographs), `CorruptFile` where those are wrong, `DownloadFailed` where no mirror delivers.
     """
     known = DATASETS if datasets is None else datasets
     say = report or (lambda line: print(line, file=sys.stderr))
@@ -66,11 +67,16 @@ def _get_with_parts(
     policy: Policy | None,
 ) -> str:
     """The action for one set; those that it is made from are got first."""
+    from pflrepro.data.frost import find_photographs, needed_by
+
     parts = [find(name, known) for name in (*spec.made_of, spec.source) if name]
     wanted = [*parts, spec] if not spec.source else parts
     if everything and any(part.by_hand and not is_there(part, data_root(root)) for part in wanted):
         return "by hand"
-    return [_get_one(part, data_root(root), progress, say, policy) for part in wanted][-1]
+    action = [_get_one(part, data_root(root), progress, say, policy) for part in wanted][-1]
+    if needed_by(spec.shift):
+        find_photographs(root)
+    return action
 
 
 def is_there(spec: DatasetSpec, root: Path) -> bool:
@@ -83,9 +89,10 @@ def is_there(spec: DatasetSpec, root: Path) -> bool:
 def status(
     root: str | Path | None = None, names: str | Iterable[str] | None = None, *, datasets: Known | None = None
 ) -> list[dict[str, Any]]:
-    """One row a data set: name, title, state, path, samples, shape, classes, origin, licence, citation, detail.
+    """One row a data set: name, title, state, path, source, samples, shape, classes, groups, origin, licence, citation, detail.
 
-    state: "present", "absent", "corrupt" (unreadable, or not the published content; `detail` says why) or "embedded".
+    state: "present", "absent" (`detail` says what is lacking and what helps), "corrupt" (unreadable, or not the published content;
+    `detail` says why) or "embedded". source: the set whose rows these are, "" for a set of its own; its state is that of both.
     """
     known = DATASETS if datasets is None else datasets
     seen: dict[str, tuple[str, str]] = {}
@@ -128,7 +135,7 @@ def _names(names: str | Iterable[str] | None, known: Known) -> list[str]:
 
 
 def _inspect(spec: DatasetSpec, root: str | Path | None) -> tuple[str, Arrays | None, str]:
-    """State, arrays (None where unreadable) and, for a corrupt set, what is wrong with it."""
+    """State, arrays (None where unreadable) and, for an absent or corrupt set, what is lacking or wrong."""
     from pflrepro.data.arrays import read_arrays
     from pflrepro.data.originals import how_to_place
 
@@ -143,11 +150,28 @@ def _inspect(spec: DatasetSpec, root: str | Path | None) -> tuple[str, Arrays | 
         if spec.source:
             arrays = derived(spec, arrays)
     except FileNotFoundError:
-        return "absent", None, how_to_place(spec, path.parent) if spec.by_hand else ""
+        return "absent", None, how_to_place(spec, path.parent) if spec.by_hand else _GET.format(spec.stored_as)
     except UserError as error:
         return "corrupt", None, str(error)
     reason = mismatch(spec, arrays)
-    return ("corrupt", arrays, f"{path}: {reason}") if reason else ("present", arrays, "")
+    if reason:
+        return "corrupt", arrays, f"{path}: {reason}"
+    state, detail = _photographs(spec, root)
+    return state, arrays, detail
+
+
+def _photographs(spec: DatasetSpec, root: str | Path | None) -> tuple[str, str]:
+    """State and detail of a set whose arrays are there: what its shift blends in may still be lacking."""
+    from pflrepro.data.frost import find_photographs, needed_by
+
+    try:
+        if needed_by(spec.shift):
+            find_photographs(root)
+    except MissingData as error:
+        return "absent", str(error)
+    except CorruptFile as error:
+        return "corrupt", str(error)
+    return "present", ""
 
 
 def _state(
@@ -159,9 +183,10 @@ def _state(
     if spec.stored_as not in seen:
         seen[spec.stored_as] = _inspect(find(spec.stored_as, known), root)[::2]
     state, detail = seen[spec.stored_as]
-    if spec.source and state != "present":
-        return "absent", f"made from {spec.source}, which is {state}"
-    return state, detail
+    own = _photographs(spec, root)
+    if state == "present" or not spec.source:
+        return own if state == "present" else (state, detail)
+    return state, "; ".join(filter(None, (f"made from {spec.source}, which is {state}: {detail}", own[1])))
 
 
 def _row(
@@ -173,6 +198,7 @@ def _row(
         "title": spec.title,
         "state": state,
         "path": None if spec.embedded else str(cache_path(spec.stored_as, root)),
+        "source": spec.source,
         "samples": spec.samples,
         "shape": list(spec.shape),
         "classes": spec.classes,

@@ -202,9 +202,11 @@ class Federation:
 
     def __repr__(self) -> str:
         train, test = self.sizes("train"), self.sizes("test")
+        idle = int((train == 0).sum())
         return (
             f"Federation({self.name or 'unnamed'}: {self.clients} clients, {self.classes} classes, "
-            f"{train.sum()} training samples ({train.min()}..{train.max()} a client), {test.sum()} test samples)"
+            f"{train.sum()} training samples ({train.min()}..{train.max()} a client), {test.sum()} test samples"
+            f"{f'; clients without training samples: {idle}' if idle else ''})"
         )
 
     def _repr_html_(self) -> str:

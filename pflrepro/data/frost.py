@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from pflrepro.data.root import data_root
 from pflrepro.errors import CorruptFile, MissingData
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # As the packages imagecorruptions 1.1.2 and imagecorruptions-imaug 1.1.5 carry them; the sixth is never drawn.
 PHOTOGRAPHS = {
@@ -21,17 +23,33 @@ PHOTOGRAPHS = {
 }
 
 
-def frost_photographs(root: str | Path | None = None) -> list[np.ndarray]:
-    """Five photographs at a fifth of their size, uint8 [3, height, width] each.
+def needed_by(shift: str) -> bool:
+    """Whether a shift of `pflrepro.data.shifts` blends in these photographs."""
+    return shift.startswith(("corrupt-half:", "corrupt-all:frost,"))
 
-    From `<root>/frost/original`, else from an installed `imagecorruptions` (which is not imported). OpenCV's bilinear reduction to
-    a fifth meets the centre of every fifth pixel, and takes just that one. Raises `MissingData`, or `CorruptFile` for other files.
+
+def find_photographs(root: str | Path | None = None) -> list[Path]:
+    """The five files in `<root>/frost/original`, else those of an installed `imagecorruptions`, which is not imported.
+
+    Raises `MissingData` as `find_folder` does, or `CorruptFile` for other files.
     """
-    folder = _folder(root)
-    return [_photograph(folder / name, expected) for name, expected in PHOTOGRAPHS.items()]
+    folder = find_folder(root)
+    for name, expected in PHOTOGRAPHS.items():
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
+            raise CorruptFile(f"{folder / name} is not the photograph that CIFAR-C uses: wrong checksum (SHA-256)")
+    return [folder / name for name in PHOTOGRAPHS]
 
 
-def _folder(root: str | Path | None) -> Path:
+def frost_photographs(root: str | Path | None = None) -> list[np.ndarray]:
+    """Five photographs at a fifth of their size, uint8 [3, height, width] each; errors as in `find_photographs`.
+
+    OpenCV's bilinear reduction to a fifth meets the centre of every fifth pixel, and takes just that one.
+    """
+    return [_photograph(path) for path in find_photographs(root)]
+
+
+def find_folder(root: str | Path | None = None) -> Path:
+    """Where all five lie, unread; `MissingData` with what helps if they are nowhere."""
     own = data_root(root) / "frost" / "original"
     candidates = [own]
     package = importlib.util.find_spec("imagecorruptions")
@@ -46,11 +64,10 @@ def _folder(root: str | Path | None) -> Path:
     )
 
 
-def _photograph(path: Path, expected: str) -> np.ndarray:
+def _photograph(path: Path) -> np.ndarray:
+    import numpy as np
     from PIL import Image
 
-    if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-        raise CorruptFile(f"{path} is not the photograph that CIFAR-C uses: wrong checksum (SHA-256)")
     with Image.open(path) as picture:
         pixels = np.asarray(picture.convert("RGB"))
     height, width = (round(side / 5) for side in pixels.shape[:2])

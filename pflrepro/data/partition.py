@@ -130,7 +130,9 @@ def partition(
     min_size: smallest total (training + test) of a client; default 40 for label skew by classes [LIB-era], 63 for pFedFDA's, 1
     else; 0 allows empty clients. For pfllib-pathological it enters the sizes' lower bound; a given partition (counts, group,
     group-classes, file) is taken as it is, without empty clients unless min_size is 0.
-    test_share: floor((1 - test_share) n_i) samples of client i are training samples; a `file` brings its own split.
+    test_share: floor((1 - test_share) n_i) samples of client i are training samples, with "+stratified" nearly so in each of its
+    classes, a single one of a class being a training sample; a `file` brings its own split. A client with a single sample would have
+    nothing to train on: it is an error too unless min_size is 0 (or the split a file's).
 
     With an option such as "+of=50" the data are divided among 50 clients, and `clients` of these are returned; min_size is that of
     the 50. With "+of=all" they are chosen from as many as the data have (group, group-classes, counts). Clients that join later are

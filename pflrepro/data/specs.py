@@ -6,7 +6,7 @@ import re
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar
 
-from pflrepro.errors import UserError, check_range, unknown
+from pflrepro.errors import UserError, check_range, check_word, unknown
 
 CHOICES = ("of", "first-of", "last-of")
 ALL = "all"  # in place of the number of clients to choose from
@@ -18,30 +18,30 @@ class Spec:
 
     kind: the word before the colon. default_min_size: the smallest allowed total of a client where the caller names none. attempts:
     draws before a minimum size that was never reached is an error. own_minimum: whether that smallest total is the paper's of this
-    kind, so that it also holds where a data set's preset has another.
-    counted: whether the data, not the caller, tell how many clients there are.
-    The options go with every kind that reads no file: choice, total: only some clients of a partition among `total` clients are
-    used, or with total None among as many as a counted kind has (see `PARTITIONS`, "+of" and its kin); train_share or
-    train_samples: how much of each client's training part is kept.
+    kind, so that it also holds where a data set's preset has another. counted: whether the data, not the caller, tell how many
+    clients there are. own_split: whether a client's split is the papers' too. The options go with every kind that reads no file:
+    choice, total: only some clients of a partition among `total` clients are used, or with total None among as many as a counted
+    kind has (see `PARTITIONS`, "+of" and its kin); train_share or train_samples: how much of each client's training part is kept;
+    stratified: whether each class of a client is split by itself.
     """
 
     kind: ClassVar[str]
     default_min_size: ClassVar[int] = 1
     own_minimum: ClassVar[bool] = False
     counted: ClassVar[bool] = False
+    own_split: ClassVar[bool] = False
     attempts: ClassVar[int] = 1000
     _: KW_ONLY
     choice: str = ""
     total: int | None = None
     train_share: float = 1.0
     train_samples: int | None = None
+    stratified: bool = False
 
     def __post_init__(self) -> None:
-        if self.choice and self.choice not in CHOICES:
-            raise unknown("choice of clients", self.choice, CHOICES)
+        if self.choice or self.total is not None:
+            check_word("choice of clients", self.choice, CHOICES)
         if self.total is not None:
-            if not self.choice:
-                raise unknown("choice of clients", self.choice, CHOICES)
             check_range(f"M in +{self.choice}=M", self.total, 1, integer=True)
         elif self.choice and not self.counted:
             counted = ", ".join(sorted(name for name, kind in KINDS.items() if kind.counted))
@@ -54,6 +54,8 @@ class Spec:
             check_range("N in +train-samples=N", self.train_samples, 1, integer=True)
             if self.train_share != 1:
                 raise UserError("+train-share and +train-samples exclude each other")
+        if self.stratified and self.own_split:
+            raise UserError(f"+stratified is not for {self.kind!r}, whose split is that of the papers")
 
     @property
     def value(self) -> str:
@@ -64,9 +66,9 @@ class Spec:
     def options(self) -> str:
         """The options that differ from their defaults, as they are written behind the kind; "" for none."""
         text = f"+{self.choice}={ALL if self.total is None else self.total}" if self.choice else ""
-        if self.train_share != 1:
-            text += f"+train-share={_text(self.train_share)}"
-        return text if self.train_samples is None else f"{text}+train-samples={self.train_samples}"
+        text += f"+train-share={_text(self.train_share)}" if self.train_share != 1 else ""
+        text += f"+train-samples={self.train_samples}" if self.train_samples is not None else ""
+        return f"{text}+stratified" if self.stratified else text
 
     def __str__(self) -> str:
         return (f"{self.kind}:{self.value}" if self.value else self.kind) + self.options
@@ -83,7 +85,7 @@ class Iid(Spec):
 class Group(Spec):
     """One client a group of the data set (writer, patient, user, domain), in the order of the group numbers.
 
-    least: smaller groups are left out, and so are their samples.
+    least: smaller groups are left out, and so are their samples. A group that leaves nothing to train on is refused.
     """
 
     kind: ClassVar[str] = "group"
@@ -227,6 +229,7 @@ class PapersDirichlet(Dirichlet):
     """As `Dirichlet`, drawn sample by sample as DBE and GPFL drew it."""
 
     kind: ClassVar[str] = "pfllib-dirichlet"
+    own_split: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,7 @@ class PapersPathological(Pathological):
     """As `Pathological`, drawn sample by sample as DBE and GPFL drew it; clients may hold fewer classes where quotas run out."""
 
     kind: ClassVar[str] = "pfllib-pathological"
+    own_split: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -285,7 +289,8 @@ PARTITIONS: dict[str, str] = {
     "long-tail": "long-tail:RHO,TAU: GRP-FED; sizes fall geometrically to RHO of the first, a client's classes by powers of TAU",
     "long-tail-geometric": "long-tail-geometric:RHO,TAU,FLOOR: as long-tail, each client RHO of the one before, at least FLOOR samples",
     "counts": "counts:NAME or counts:FILE.csv: replay given client x class counts (a published partition, or client,label,count rows)",
-    "group": "group or group:LEAST: one client a group of the data set (writer, patient, user, domain) of at least LEAST samples",
+    "group": "group or group:LEAST: one client a group of the data set (writer, patient, user, domain) of at least LEAST samples; "
+    "a group of one sample has nothing to train on: it is refused, and left out by group:2",
     "group-classes": "group-classes:K: K clients a group, each a block of consecutive classes (PACS: 2, classes 0-3 and 4-6)",
     "group-dirichlet": "group-dirichlet:ALPHA: equally many clients a group, by pfedfda-dirichlet within it (Digit-5: 4 a domain)",
     "file": "file:FILE.npz: arrays `client` (-1 = unused) and `is_test`, one entry a row of the data set's array cache",
@@ -296,9 +301,10 @@ PARTITIONS: dict[str, str] = {
     "+last-of": "+last-of=M: behind a kind: the last clients of a partition among M, as in +of (20 new clients: +last-of=100)",
     "+train-share": "+train-share=SHARE: behind a kind: keep a random part of each training part (pFedFDA: 0.75, 0.5, 0.25)",
     "+train-samples": "+train-samples=N: behind a kind: keep at most N random training samples of each client",
+    "+stratified": "+stratified: behind a kind: each class of a client is split by itself, a single sample trains (GRP-FED)",
 }
 
-_OPTION = re.compile(r"\+(of|first-of|last-of|train-share|train-samples)=([^+]*)$")
+_OPTION = re.compile(r"\+(?:(of|first-of|last-of|train-share|train-samples)=([^+]*)|(stratified))\s*$")
 
 
 def parse(text: str | Spec) -> Spec:
@@ -308,9 +314,8 @@ def parse(text: str | Spec) -> Spec:
     if not isinstance(text, str):
         raise UserError(f"a partition is a text such as 'dirichlet:0.1', not {text!r}")
     body, options = _options(text)
-    kind, colon, value = body.partition(":")
-    kind, value = kind.strip(), value.strip()
-    if (stray := re.search(r"\+([a-z-]+)=", body)) and kind not in ("counts", "file"):
+    kind, colon, value = map(str.strip, body.partition(":"))
+    if (stray := re.search(r"\+([a-z-]+)", body)) and kind not in ("counts", "file"):
         raise unknown("option of a partition", f"+{stray[1]}", [name for name in PARTITIONS if name.startswith("+")])
     if kind not in KINDS:
         raise unknown("partition", kind, KINDS)
@@ -357,16 +362,20 @@ def _options(text: str) -> tuple[str, dict[str, Any]]:
     options: dict[str, Any] = {}
     body = text.strip()
     while found := _OPTION.search(body):
-        body, name, value = body[: found.start()].strip(), found[1], found[2].strip()
-        number = None
-        if name not in CHOICES or value != ALL:
-            form = PARTITIONS[f"+{name}"].split(": ")[0]
-            number = _number(text, value, float if name == "train-share" else int, form)
-        named = {"choice": name, "total": number} if name in CHOICES else {name.replace("-", "_"): number}
+        body, name = body[: found.start()].strip(), found[1] or found[3]
+        value = True if found[3] else _option_value(text, name, found[2].strip())
+        named = {"choice": name, "total": value} if name in CHOICES else {name.replace("-", "_"): value}
         if named.keys() & options.keys():
             raise UserError(f"partition {text!r} has the option +{name}, or another of its kind, twice")
         options |= named
     return body, options
+
+
+def _option_value(text: str, name: str, value: str) -> Any:
+    if name in CHOICES and value == ALL:
+        return None
+    form = PARTITIONS[f"+{name}"].split(": ")[0]
+    return _number(text, value, float if name == "train-share" else int, form)
 
 
 def _numbers(text: str, value: str, kind: type[Spec], form: str) -> list[Any]:

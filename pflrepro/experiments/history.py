@@ -2,7 +2,9 @@
 
 For E evaluations of N clients: `round` int64 [E] (0 = untrained); `correct` int64 [E, N] correct test predictions before the next
 local training; `loss` float64 [E, N] summed test cross-entropy; `correct_after` int64 [E, N] after local training, -1 before a
-client's first; `participated` bool [E, N]; `seconds`, `seconds_evaluation` float64 [E]; `test_samples`, `train_samples` int64 [N].
+client's first; `participated` bool [E, N]; `test_samples`, `train_samples` int64 [N]. Times since the evaluation before, float64 [E]:
+`seconds` of the rounds without tests, `seconds_aggregation` the part of it that the server takes (its phases, aggregation, the
+clients' stores; NaN in a history made before it was kept), `seconds_evaluation` of the tests.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ SCHEMA = {
     "correct_after": (np.int64, "EN"),
     "participated": (np.bool_, "EN"),
     "seconds": (np.float64, "E"),
+    "seconds_aggregation": (np.float64, "E"),
     "seconds_evaluation": (np.float64, "E"),
     "test_samples": (np.int64, "N"),
     "train_samples": (np.int64, "N"),
@@ -28,7 +31,12 @@ SCHEMA = {
 
 
 def check_history(history: History) -> dict[str, np.ndarray]:
-    """The history's arrays in the order of the schema; `CorruptFile` that names the first array that does not fit."""
+    """The history's arrays in the order of the schema; `CorruptFile` that names the first array that does not fit.
+
+    One without `seconds_aggregation`, made before that was kept, gets it as NaN.
+    """
+    if "seconds_aggregation" not in history and "seconds" in history:
+        history = {**history, "seconds_aggregation": np.full(np.shape(history["seconds"]), np.nan)}
     if set(history) != set(SCHEMA):
         lacking, extra = sorted(set(SCHEMA) - set(history)), sorted(set(history) - set(SCHEMA))
         raise CorruptFile(f"the history lacks {lacking or 'nothing'} and has {extra or 'nothing'} besides")
@@ -56,6 +64,7 @@ def _odd_values(history: History) -> dict[str, bool]:
         "loss": bool((history["loss"] < 0).any()),
         **{name: bool((history[name] < low).any() or (history[name] > samples).any()) for name, low in counts.items()},
         **{name: not bool((history[name] >= 0).all()) for name in ("seconds", "seconds_evaluation")},
+        "seconds_aggregation": bool((history["seconds_aggregation"] < 0).any()),
     }
 
 

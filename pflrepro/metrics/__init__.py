@@ -6,6 +6,9 @@ Names load their module on first use; nothing is imported here.
   threshold, convergence), `fairness` (spread over clients), `cost` (time, numbers sent, operations, memory).
 * of models: `predictions` (labels and scores of a simulation's models), `classification` (accuracy, macro-F1, AUC of arrays),
   `personalisation` (per client; GRP-FED's scores).
+* of features and models, looked inside: `mdl` (description length of a layer's features), `leakage` (samples recovered from uploads,
+  PSNR), `representations` (features of any layer, t-SNE, Fisher ratio, distances, class separation), `theory` (pFedFDA's Theorem 1,
+  divergences between domains). Tutorials: `notebooks/tutorials/{mdl,leakage,tsne}.ipynb`; pictures: the same names in `pflrepro.viz`.
 * between methods: `intervals` (bootstrap), `comparison` (paired tests), `ranks` (Friedman, Nemenyi).
 """
 
@@ -32,6 +35,21 @@ _NAMES = {
     "holm": ".comparison",
     "average_ranks": ".ranks",
     "timing": ".cost",
+    "Probe": ".mdl",
+    "online_codelength": ".mdl",
+    "summarise": ".mdl",
+    "Attack": ".leakage",
+    "observe": ".leakage",
+    "recover": ".leakage",
+    "psnr": ".leakage",
+    "collect": ".representations",
+    "collect_layers": ".representations",
+    "tsne": ".representations",
+    "fisher_ratio": ".representations",
+    "local_bias": ".representations",
+    "Setting": ".theory",
+    "risk": ".theory",
+    "best_beta": ".theory",
 }
 __all__ = list(_NAMES)
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -3,6 +3,13 @@
 A history holds, for E evaluations of N clients: `correct` [E, N] correct test predictions before the next local training,
 `correct_after` [E, N] after local training (-1 where a client has not trained yet), `loss` [E, N] summed cross-entropy,
 `test_samples` [N]. Accuracies are fractions in [0, 1]; NaN where there is nothing to divide by.
+
+Example, two clients with 4 and 6 test samples, of which the second has not trained yet:
+    >>> history = {"correct": [[1, 6]], "correct_after": [[3, -1]], "loss": [[1.0, 5.0]], "test_samples": [4, 6]}
+    >>> float(pooled(history)[0]), float(mean_over_clients(history)[0]), float(mean_test_loss(history)[0])
+    (0.7, 0.625, 0.6)
+    >>> float(pooled_after(history)[0]), per_client_after(history).tolist()
+    (0.75, [[0.75, nan]])
 """
 
 from __future__ import annotations
@@ -13,14 +20,26 @@ from typing import Any
 
 import numpy as np
 
+from pflrepro.errors import UserError
+
 
 def pooled(history: Mapping[str, Any]) -> np.ndarray:
-    """The papers' test accuracy: sum_i correct_i / sum_i n_i over all clients, float64 [E] [LIB, DBE-code]."""
+    """The papers' test accuracy: sum_i correct_i / sum_i n_i over all clients, float64 [E] [LIB, DBE-code].
+
+    Example:
+        >>> pooled({"correct": [[1, 6], [3, 6]], "test_samples": [4, 6]}).tolist()
+        [0.7, 0.9]
+    """
     return ratio(np.asarray(history["correct"]).sum(1), np.asarray(history["test_samples"]).sum())
 
 
 def pooled_after(history: Mapping[str, Any]) -> np.ndarray:
-    """The same right after local training, over the clients that have trained so far; NaN before anyone has."""
+    """`pooled` right after local training, over the clients that have trained so far, float64 [E]; NaN before anyone has.
+
+    Example:
+        >>> pooled_after({"correct_after": [[-1, -1], [3, -1]], "test_samples": [4, 6]}).tolist()
+        [nan, 0.75]
+    """
     correct = np.asarray(history["correct_after"])
     trained = correct >= 0
     samples = np.where(trained, np.asarray(history["test_samples"]), 0).sum(1)
@@ -28,20 +47,53 @@ def pooled_after(history: Mapping[str, Any]) -> np.ndarray:
 
 
 def mean_over_clients(history: Mapping[str, Any]) -> np.ndarray:
-    """The plain mean of the clients' accuracies, over clients with test samples, float64 [E]."""
-    tested = np.asarray(history["test_samples"]) > 0
-    if not tested.any():
-        return np.full(len(history["correct"]), np.nan)
-    return per_client(history)[:, tested].mean(1)
+    """The plain mean of the clients' accuracies, over clients with test samples, float64 [E] [FedBR's tables; FDA-code].
+
+    Example:
+        >>> mean_over_clients({"correct": [[1, 6, 0]], "test_samples": [4, 6, 0]}).tolist()
+        [0.625]
+    """
+    return _plain_mean(per_client(history))
+
+
+def mean_over_clients_after(history: Mapping[str, Any]) -> np.ndarray:
+    """`mean_over_clients` right after local training, over the clients that have trained so far, float64 [E].
+
+    Example:
+        >>> mean_over_clients_after({"correct_after": [[-1, -1], [3, -1], [3, 3]], "test_samples": [4, 6]}).tolist()
+        [nan, 0.75, 0.625]
+    """
+    return _plain_mean(per_client_after(history))
 
 
 def per_client(history: Mapping[str, Any]) -> np.ndarray:
-    """Each client's accuracy, float64 [E, N]; NaN for a client without test samples."""
+    """Each client's accuracy, float64 [E, N]; NaN for a client without test samples.
+
+    Example:
+        >>> per_client({"correct": [[1, 6, 0]], "test_samples": [4, 6, 0]}).tolist()
+        [[0.25, 1.0, nan]]
+    """
     return ratio(np.asarray(history["correct"]), np.asarray(history["test_samples"])[None])
 
 
+def per_client_after(history: Mapping[str, Any]) -> np.ndarray:
+    """`per_client` right after each client's last local training, float64 [E, N]; NaN too for one that has not trained yet.
+
+    Example:
+        >>> per_client_after({"correct_after": [[-1, -1], [3, -1]], "test_samples": [4, 6]}).tolist()
+        [[nan, nan], [0.75, nan]]
+    """
+    correct = np.asarray(history["correct_after"])
+    return ratio(correct, np.where(correct >= 0, np.asarray(history["test_samples"]), 0))
+
+
 def mean_test_loss(history: Mapping[str, Any]) -> np.ndarray:
-    """Cross-entropy a test sample, pooled over clients, float64 [E]."""
+    """Cross-entropy a test sample, sum_i loss_i / sum_i n_i over all clients, float64 [E].
+
+    Example:
+        >>> mean_test_loss({"loss": [[1.0, 5.0]], "test_samples": [4, 6]}).tolist()
+        [0.6]
+    """
     return ratio(np.asarray(history["loss"]).sum(1), np.asarray(history["test_samples"]).sum())
 
 
@@ -56,15 +108,33 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Mean and spread over trials; standard error = sample standard deviation (ddof 1) / sqrt(n), NaN for one trial."""
+    """Mean and spread over trials; standard error = sample standard deviation (ddof 1) / sqrt(n), NaN for one trial.
+
+    `UserError` without a value.
+
+    Example:
+        >>> spread([1.0, 3.0])
+        Spread(mean=2.0, std=1.0, standard_error=1.0, n=2)
+    """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not len(array):
-        raise ValueError("the spread of no values is not defined")
+        raise UserError(f"a spread over trials needs one value or more in a row, not the shape {list(array.shape)}")
     error = float(array.std(ddof=1) / np.sqrt(len(array))) if len(array) > 1 else float("nan")
     return Spread(float(array.mean()), float(array.std()), error, len(array))
 
 
 def ratio(part: Any, whole: Any) -> np.ndarray:
-    """part / whole, broadcast, in float64; NaN where `whole` is not positive."""
+    """part / whole, broadcast, in float64; NaN where `whole` is not positive.
+
+    Example:
+        >>> ratio([1, 2], [4, 0]).tolist()
+        [0.25, nan]
+    """
     part, whole = np.broadcast_arrays(np.asarray(part, np.float64), np.asarray(whole, np.float64))
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _plain_mean(each: np.ndarray) -> np.ndarray:
+    """Mean [E] over the clients [E, N] that have an accuracy."""
+    there = ~np.isnan(each)
+    return ratio(np.where(there, each, 0).sum(1), there.sum(1))

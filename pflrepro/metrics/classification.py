@@ -18,7 +18,12 @@ AVERAGES = ("macro", "weighted", "micro")
 
 
 def predicted_labels(scores: Any) -> np.ndarray:
-    """argmax_c scores[..., c], int64 [...]; the first of equal ones, and of NaN the first (as the engine counts)."""
+    """argmax_c scores[..., c], int64 [...]; the first of equal ones, and of NaN the first (as the engine counts).
+
+    Example:
+        >>> predicted_labels([[0.1, 0.9], [0.5, 0.5]]).tolist()
+        [1, 0]
+    """
     array = np.asarray(scores)
     return array.argmax(-1) if array.size else np.zeros(array.shape[:-1], np.int64)
 
@@ -50,11 +55,15 @@ def accuracy(labels: Any, predicted: Any) -> np.ndarray:
 
 
 def confusion(labels: Any, predicted: Any, classes: int) -> np.ndarray:
-    """How often class u was taken for class v, int64 [..., C, C] at [..., u, v]."""
+    """How often class u was taken for class v, int64 [..., C, C] at [..., u, v].
+
+    Example:
+        >>> confusion([0, 1, 1], [0, 0, 1], classes=2).tolist()
+        [[1, 0], [1, 1]]
+    """
     labels, predicted = _checked(labels, predicted)
-    for name, values in (("label", labels), ("prediction", predicted)):
-        if values.size and (values.min() < 0 or values.max() >= classes):
-            raise UserError(f"every {name} must lie in 0..{classes - 1}, not {values.min()}..{values.max()}")
+    _check_classes("label", labels, classes)
+    _check_classes("prediction", predicted, classes)
     flat = predicted.reshape(-1, len(labels))
     model = np.arange(len(flat))[:, None]
     cells = np.bincount(((model * classes + labels) * classes + flat).ravel(), minlength=len(flat) * classes**2)
@@ -88,7 +97,12 @@ def auc_by_class(labels: Any, scores: Any) -> np.ndarray:
     """The area under the ROC curve of each class against the rest, float64 [..., C].
 
     AUC_c = (R_c - P_c (P_c + 1) / 2) / (P_c (n - P_c)), R_c the sum of the ranks, by score, of the P_c samples of class c among all n;
-    equal scores share their mean rank. NaN where the labels lack the class or have nothing else, and for scores with NaN.
+    equal scores share their mean rank. NaN where the labels lack the class or have nothing else, and for scores with NaN
+    [Hanley and McNeil 1982: the statistic of Mann and Whitney].
+
+    Example, where one of the two pairs of a sample of class 0 and one of class 1 is in order:
+        >>> auc_by_class([0, 0, 1], [[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]]).tolist()
+        [0.5, 0.5]
     """
     from scipy.stats import rankdata
 
@@ -96,6 +110,7 @@ def auc_by_class(labels: Any, scores: Any) -> np.ndarray:
     if scores.ndim < 2:
         raise UserError(f"scores need a row a sample and a column a class, not the shape {list(scores.shape)}")
     labels, _ = _checked(labels, np.zeros(scores.shape[:-1], np.int64))
+    _check_classes("label", labels, scores.shape[-1])
     positive = labels[:, None] == np.arange(scores.shape[-1])
     count = positive.sum(0)
     pairs = count * (len(labels) - count)
@@ -112,11 +127,16 @@ def auc(labels: Any, scores: Any, average: str = "macro") -> np.ndarray:
     average: `macro`, the mean over the classes for which it is defined (others are left out: a client of one class has none and gets
     NaN); `weighted`, the same by the number of samples of a class; `micro`, over all pairs of (sample, class) at once [recalled: LIB].
     Give probabilities: a class's order over samples changes with the softmax, and logits of two samples have no common zero.
+
+    Example:
+        >>> float(auc([0, 0, 1], [[0.9, 0.1], [0.6, 0.4], [0.5, 0.5]]))
+        1.0
     """
     check_word("average of AUC", average, AVERAGES)
     scores = np.asarray(scores, np.float64)
     if average == "micro":
         labels, _ = _checked(labels, np.zeros(scores.shape[:-1], np.int64))
+        _check_classes("label", labels, scores.shape[-1])
         hit = (labels[:, None] == np.arange(scores.shape[-1])).ravel().astype(np.int64)
         flat = scores.reshape(*scores.shape[:-2], -1)
         return auc_by_class(hit, np.stack([-flat, flat], -1))[..., 1]
@@ -134,6 +154,11 @@ def _defined(labels: Any, classes: int) -> np.ndarray:
     """The classes [C] that some but not all samples have."""
     count = np.bincount(np.asarray(labels, np.int64), minlength=classes)
     return (count > 0) & (count < count.sum())
+
+
+def _check_classes(name: str, values: np.ndarray, classes: int) -> None:
+    if values.size and (values.min() < 0 or values.max() >= classes):
+        raise UserError(f"every {name} must lie in 0..{classes - 1}, not {values.min()}..{values.max()}")
 
 
 def _checked(labels: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray]:

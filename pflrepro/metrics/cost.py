@@ -67,7 +67,8 @@ class Timing:
     """The time of a run, in seconds on the machine that ran it.
 
     Attributes:
-        iteration: mean time of a round. evaluation: the part of it that tests take.
+        iteration: mean time of a round, from training to tests. evaluation: the part of it that tests take. aggregation: the part that
+            the server takes (its phases, aggregation, the clients' stores); NaN for a run made before that was kept.
         iterations: rounds to convergence, see `curves.iterations_to_convergence`. total: iterations * iteration.
     """
 
@@ -75,6 +76,12 @@ class Timing:
     evaluation: float
     iterations: int
     total: float
+    aggregation: float = float("nan")
+
+    @property
+    def training(self) -> float:
+        """The part of a round that the clients' training takes: iteration - evaluation - aggregation."""
+        return self.iteration - self.evaluation - self.aggregation
 
 
 def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -> Timing:
@@ -84,6 +91,12 @@ def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -
         is `iteration` with evaluation=False.
     skip: evaluations behind the untrained one whose rounds are left out as warm-up [LIB: round 0], if others remain.
     Several seeds of one launch share its time, so that compared methods should be run alike. `UserError` if nothing was trained.
+
+    Example, whose first round is warm-up:
+        >>> run = {"round": [0, 1, 2], "seconds": [0, 9, 4], "seconds_aggregation": [0, 3, 1], "seconds_evaluation": [2, 2, 2]}
+        >>> run |= {"correct": [[1], [5], [7]], "test_samples": [10]}
+        >>> timing(run)
+        Timing(iteration=6.0, evaluation=2.0, iterations=2, total=12.0, aggregation=1.0)
     """
     from pflrepro.metrics.accuracy import pooled
     from pflrepro.metrics.curves import iterations_to_convergence
@@ -95,10 +108,11 @@ def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -
         raise UserError("a run without a round of training has no time a round")
     first = min(first, len(rounds) - 1)
     count = float(rounds[-1] - rounds[first - 1])
+    server = np.asarray(history.get("seconds_aggregation", np.nan * train), np.float64)
     tests = float(test[first:].sum()) / count if evaluation else 0.0
     each = float(train[first:].sum()) / count + tests
     iterations = iterations_to_convergence(pooled(history), rounds)
-    return Timing(each, tests, iterations, iterations * each)
+    return Timing(each, tests, iterations, iterations * each, float(server[first:].sum()) / count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +184,7 @@ class PeakMemory:
 
     @property
     def increase(self) -> int:
+        """peak - before, in bytes: what the function needed besides the memory that the process had."""
         return self.peak - self.before
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def rounds_to(threshold: float, curve: Any, rounds: Any = None) -> int | None:
         (4, None)
     """
     values, evaluated = _curve(curve, rounds)
-    if not math.isfinite(threshold):
+    if not isinstance(threshold, Real) or not math.isfinite(threshold):
         raise UserError(f"a threshold must be a number, not {threshold!r}")
     reached = np.flatnonzero(values >= threshold)
     return int(evaluated[reached[0]]) if len(reached) else None
@@ -51,7 +52,12 @@ def speed_up(rounds: Sequence[int | None], reference: int | None = None) -> list
 
 
 def rounds_text(rounds: int | None, factor: float = math.nan) -> str:
-    """As FedBR's tables print it: `628 (1.3X)`, without the factor where there is none, `-` where the threshold was not reached."""
+    """As FedBR's tables print it: `628 (1.3X)`, without the factor where there is none, `-` where the threshold was not reached.
+
+    Example:
+        >>> rounds_text(628, 1.32), rounds_text(628), rounds_text(None)
+        ('628 (1.3X)', '628', '-')
+    """
     if rounds is None:
         return NEVER
     return f"{rounds}" if math.isnan(factor) else f"{rounds} ({factor:.1f}X)"

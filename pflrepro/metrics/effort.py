@@ -28,6 +28,14 @@ def each_training(
     """One function a client that does its local training of the next round, of seed number `index`; `clients` default: all.
 
     method: instead of the simulation's, one with the same state.
+
+    Example:
+        >>> import pflrepro
+        >>> experiment = pflrepro.Experiment.for_dataset("fedavg", "digits", clients=3, rounds=2)
+        >>> simulation = pflrepro.simulate(experiment, rounds=1, workers=1)
+        >>> (train,) = each_training(simulation, clients=[1])
+        >>> list(train())
+        ['params']
     """
     chosen = np.arange(simulation.task.clients) if clients is None else np.asarray(clients, np.int64)
     if chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= simulation.task.clients:
@@ -46,7 +54,16 @@ def _train(program, launch, i: int) -> Tree:
 def shares_of_time(
     simulation: Simulation, index: int, clients: Sequence[int] | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Percent of a local training of pFedFDA in the network, in the estimates and in the search for beta, each [N]."""
+    """Percent of a local training of pFedFDA in the network, in the estimates and in the search for beta, each [N].
+
+    Example:
+        >>> import pflrepro
+        >>> experiment = pflrepro.Experiment.for_dataset("pfedfda", "digits", clients=3, rounds=2)
+        >>> simulation = pflrepro.simulate(experiment, rounds=1, workers=1)
+        >>> network, estimates, search = shares_of_time(simulation, index=0, clients=[0])
+        >>> round(float(network[0] + estimates[0] + search[0]), 6)
+        100.0
+    """
     host = type(simulation.method)
     if not issubclass(host, PFedFDA):
         raise UserError(f"the time of estimates and interpolation is pFedFDA's; this is {host.__name__}")

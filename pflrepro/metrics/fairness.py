@@ -44,7 +44,13 @@ class ClientSpread:
 
 
 def client_spread(history: Mapping[str, Any], share: float = 0.1) -> ClientSpread:
-    """The spread over clients at every evaluation, arrays [E]; needs `correct` [E, N] and `test_samples` [N] of a history."""
+    """The spread over clients at every evaluation, arrays [E]; needs `correct` [E, N] and `test_samples` [N] of a history.
+
+    Example:
+        >>> found = client_spread({"correct": [[1, 6]], "test_samples": [4, 8]}).at(0)
+        >>> found.mean, found.std, found.worst, found.best
+        (0.5, 0.25, 0.25, 0.75)
+    """
     from pflrepro.metrics.accuracy import mean_over_clients, per_client, pooled
 
     each, whole = per_client(history), pooled(history)
@@ -61,10 +67,20 @@ def client_spread(history: Mapping[str, Any], share: float = 0.1) -> ClientSprea
 
 
 def at_best_round(history: Mapping[str, Any], share: float = 0.1) -> tuple[ClientSpread, int]:
-    """(the spread at the evaluation with the best pooled accuracy [GPFL Table 3], the place of that evaluation)."""
+    """(the spread at the evaluation with the best pooled accuracy [GPFL Table 3], the place of that evaluation).
+
+    `UserError` if no client has test samples.
+
+    Example:
+        >>> spread, place = at_best_round({"correct": [[1, 0], [2, 6], [2, 2]], "test_samples": [4, 8]})
+        >>> place, spread.mean, spread.std
+        (1, 0.625, 0.125)
+    """
     from pflrepro.metrics.accuracy import pooled
     from pflrepro.metrics.selection import select
 
+    if not np.asarray(history["test_samples"]).sum():
+        raise UserError("no client has test samples: there is no accuracy, and no best round")
     (place,) = select("best_round", pooled(history)).places
     return client_spread(history, share).at(place), place
 
@@ -89,6 +105,10 @@ def variation(accuracies: Any, overall: Any = None) -> np.ndarray:
     """Coefficient of variation: std / `overall`, float64 [...].
 
     overall: the pooled accuracy of the same evaluation [GPFL Table 3]; default: the plain mean over clients.
+
+    Example:
+        >>> float(variation([0.25, 0.75])), float(variation([0.25, 0.75], overall=0.625))
+        (0.5, 0.4)
     """
     values, there = _checked(accuracies)
     mean = ratio(np.where(there, values, 0).sum(-1), there.sum(-1))

@@ -40,6 +40,11 @@ def bootstrap(
     """The interval of the mean of `values` [n] (one a seed, or one a client), by scipy.stats.bootstrap.
 
     method: `percentile`, or `bca`, bias-corrected and accelerated (Efron 1987); values that are all equal give [v, v].
+
+    Example, whose resampled means are 0, 0.5 and 1 with probability 1/4, 1/2 and 1/4:
+        >>> found = bootstrap([0.0, 1.0])
+        >>> found.value, found.low, found.high
+        (0.5, 0.0, 1.0)
     """
     values = _numbers(values)
     _check(method, level, resamples)
@@ -61,6 +66,11 @@ def over_clients(
     correct: [N] or, for several seeds, [S, N] (summed over seeds first: clients are the same in all). samples: [N] test samples.
     pooled: sum_i correct_i / sum_i n_i [LIB]; False: the plain mean of the clients' accuracies. Clients without test samples are
     left out.
+
+    Example, with accuracies of 1/2 and 3/4:
+        >>> found = over_clients([1, 3], [2, 4])
+        >>> round(found.value, 4), found.low, found.high
+        (0.6667, 0.5, 0.75)
     """
     correct, samples = _counts(correct, samples)
     _check(method, level, resamples)
@@ -77,6 +87,11 @@ def over_seeds_and_clients(
 
     correct: [S, N]; every seed has the same clients, so rows and columns are drawn apart (Owen 2007, "the pigeonhole bootstrap", which
     errs on the wide side). n is the number of clients. NaN with one seed or one client.
+
+    Example:
+        >>> found = over_seeds_and_clients([[1, 3], [1, 3]], [2, 4])
+        >>> round(found.value, 4), found.low, found.high
+        (0.6667, 0.5, 0.75)
     """
     correct, samples = _counts(correct, samples)
     _check("percentile", level, resamples)

@@ -96,6 +96,10 @@ class Curve:
         """The description length: `online_codelength` of the losses' mean over seeds; `unit` nats or bits (nats / log 2).
 
         The papers' tables print "bits" without a visible conversion: their values are taken for nats [DBE section 4.2].
+
+        Example:
+            >>> Curve(np.array([10, 20]), np.array([[2.0, 0.5], [2.0, 1.5]]), samples=23).codelength()
+            30.0
         """
         check_word("unit of a codelength", unit, ("nats", "bits"))
         nats = online_codelength(self.sizes, self.losses.mean(0))
@@ -105,21 +109,30 @@ class Curve:
 def online_codelength(sizes: Sequence[int] | np.ndarray, losses: Sequence[float] | np.ndarray) -> float:
     """MDL = sum_i (n_i - n_{i-1}) L(n_i), n_0 = 0: the right end-point rule, in the unit of the losses [DBE section 4.2].
 
+    `UserError` unless there is one loss a size, one at least.
+
     Example:
         >>> online_codelength([10, 20, 40], [2.0, 1.0, 0.5])
         40.0
     """
-    sizes = np.asarray(sizes, dtype=np.float64)
-    return float((np.diff(sizes, prepend=0.0) * np.asarray(losses, dtype=np.float64)).sum())
+    sizes, losses = np.asarray(sizes, dtype=np.float64), np.asarray(losses, dtype=np.float64)
+    if sizes.ndim != 1 or sizes.shape != losses.shape or not len(sizes):
+        raise UserError(
+            f"a codelength needs one loss a size, one at least, not the shapes {list(losses.shape)}, {list(sizes.shape)}"
+        )
+    return float((np.diff(sizes, prepend=0.0) * losses).sum())
 
 
 def curve_sizes(pool: int, probe: Probe = Probe()) -> np.ndarray:
     """The curve's subset sizes: int64, from `smallest` to `pool`, log-spaced, rounded up; each once (doubles add no length).
 
+    `UserError` for a pool of fewer than `smallest` samples.
+
     Example:
         >>> curve_sizes(787).tolist()
         [10, 17, 27, 43, 70, 114, 184, 299, 485, 787]
     """
+    pool = check_range("samples in the pool", np.asarray(pool).item(), probe.smallest, integer=True)
     spaced = np.geomspace(probe.smallest, pool, probe.sizes) if probe.sizes > 1 else np.array([float(pool)])
     return np.unique(np.ceil(spaced - 1e-9).astype(np.int64))
 
@@ -128,6 +141,11 @@ def summarise(curves: Sequence[Curve | None], how: str = "mean", unit: str = "na
     """One number of the clients' curves, NaN if there is none; a client without a curve is left out.
 
     how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [DBE section 4.2, not settled].
+
+    Example:
+        >>> short, long = (Curve(np.array([10]), np.array([[loss]]), n) for loss, n in ((1.0, 12), (2.0, 36)))
+        >>> [summarise([short, None, long], how) for how in ("mean", "sum", "weighted")]
+        [15.0, 30.0, 17.5]
     """
     check_word("summary of codelengths", how, ("mean", "sum", "weighted"))
     there = [curve for curve in curves if curve is not None]
@@ -174,7 +192,7 @@ def curves(
     """The learning curve of each (features [n, ...], labels [n]) of `sets`, on the features' device; None where n < `probe.least`.
 
     Features are flattened, and whitened with one mean and one standard deviation over all numbers of the pool (1 where it is 0:
-    constant features give the codelength of the labels alone). The number type is the features'.
+    constant features give the codelength of the labels alone). The number type is the features', float32 at least.
 
     Args:
         classes: C, all classes; a set may lack some, or have one only. seed: keys subsets, orders and initial weights.
@@ -182,7 +200,17 @@ def curves(
         workers: threads that take launches on a CPU, default one a core. Neither changes a number beyond rounding.
 
     Raises `UserError` for NaN or infinite features, for sets of unequal length, and for labels outside 0..C-1.
+
+    Example, untrained probes on a set that is large enough and on one that is not:
+        >>> sets = [(torch.ones(n, 3), torch.zeros(n, dtype=torch.int64)) for n in (40, 5)]
+        >>> found, none = curves(sets, classes=2, probe=Probe(hidden=(4,), steps=0, sizes=3, seeds=2))
+        >>> found.sizes.tolist(), found.losses.shape, none
+        ([10, 19, 36], (2, 3), None)
     """
+    check_range("classes", classes, 1, integer=True)
+    for name, value in (("memory", memory), ("workers", workers)):
+        if value is not None:
+            check_range(name, value, 1, integer=True)
     flat, labels, pools = _flatten(sets, classes, probe)
     if not pools:
         return [None] * len(sets)
@@ -208,23 +236,24 @@ def curves(
 
 def _flatten(sets: Sequence[LabelledSet], classes: int, probe: Probe) -> tuple[Tensor, Tensor, list[_Pool]]:
     """(whitened features [total, K], labels [total], where each set that is large enough lies in them)."""
-    parts, labels, pools, start = [], [], [], 0
-    for place, each in enumerate(sets):
-        x, y = check_set(each, classes, f"set {place}")
-        if len(y) < probe.least:
-            continue
+    checked = {place: check_set(each, classes, f"set {place}") for place, each in enumerate(sets)}
+    kept = {place: pair for place, pair in checked.items() if len(pair[1]) >= probe.least}
+    if not kept:
+        return torch.empty(0), torch.empty(0, dtype=torch.int64), []
+    features, labels = zip(*kept.values(), strict=True)
+    if len({x.shape[1] for x in features}) > 1:
+        raise UserError("the sets' features must have one length, not " + ", ".join(str(x.shape[1]) for x in features))
+    # One table, whitened in place: wide features (conv layers) are what takes the memory here.
+    flat = torch.cat(features)
+    pools, start = [], 0
+    for place, (x, y) in kept.items():
         m = len(y) - probe.validating(len(y))
         mean, std = x[:m].mean(), x[:m].std(correction=0)
-        parts.append((x - mean) / torch.where(std > 0, std, 1.0))
-        labels.append(y)
+        flat[start : start + len(y)].sub_(mean).div_(torch.where(std > 0, std, 1.0))
         rows = np.arange(start, start + len(y))
         pools.append(_Pool(place, rows[:m], rows[m:], curve_sizes(m, probe)))
         start += len(y)
-    if not parts:
-        return torch.empty(0), torch.empty(0, dtype=torch.int64), []
-    if len({part.shape[1] for part in parts}) > 1:
-        raise UserError("the sets' features must have one length, not " + ", ".join(str(p.shape[1]) for p in parts))
-    return torch.cat(parts), torch.cat(labels), pools
+    return flat, torch.cat(labels), pools
 
 
 def _job(pool: _Pool, size: int, k: int, probe: Probe, seed: int) -> _Job:
@@ -255,7 +284,7 @@ def _each(
     """`work` for every launch; on a CPU by several threads, each with one arithmetic thread of its own."""
     if device.type != "cpu":
         return [work(launch) for launch in launches]
-    count = min(check_range("workers", workers, 1, integer=True) if workers else usable_cores(), len(launches))
+    count = min(workers or usable_cores(), len(launches))
     before = torch.get_num_threads()
 
     def alone(launch: list[_Job]) -> list[float]:

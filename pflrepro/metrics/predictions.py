@@ -94,6 +94,16 @@ def predict(
     ensemble: mean of softmax `probabilities` (recommended: GRP-FED only says that outputs are ensembled [?]) or of the raw `logits`
         [LG-FedAvg, off]. keep_scores: keep [N, n, C] too, in float32 4 N n C bytes.
     Raises `UserError` if no client has test samples.
+
+    Example:
+        >>> import pflrepro
+        >>> experiment = pflrepro.Experiment.for_dataset("fedavg", "digits", clients=3, rounds=2)
+        >>> simulation = pflrepro.simulate(experiment, rounds=1, workers=1)
+        >>> found = predict(simulation)
+        >>> found.own_scores.shape == (len(found.labels), 10), found.pooled.shape == (3, len(found.labels))
+        (True, True)
+        >>> int((found.own_predicted == found.labels).sum() - simulation.history(0)["correct"][-1].sum())
+        0
     """
     check_word("kind of ensemble", ensemble, ENSEMBLES)
     sizes = simulation.federation.sizes("test")

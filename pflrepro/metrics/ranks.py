@@ -72,6 +72,11 @@ def average_ranks(
     complete block of methods and data sets. blocks: what a caption calls the data sets.
     Friedman: chi2 = (k - 1) sum_j (R_j - D (k + 1) / 2)^2 / sum_ij (r_ij - (k + 1) / 2)^2, R_j the rank sums.
     Raises `UserError` where fewer than two methods or two data sets are left.
+
+    Example:
+        >>> found = average_ranks([[0.9, 0.8, 0.7], [0.6, 0.7, 0.5]], ["a", "b", "c"])
+        >>> found.mean.tolist(), found.statistic
+        ([1.5, 1.5, 3.0], 3.0)
     """
     from scipy.stats import rankdata
 
@@ -101,13 +106,19 @@ def average_ranks(
     )
 
 
-def friedman(ranks: np.ndarray) -> tuple[float, float, float, float]:
+def friedman(ranks: Any) -> tuple[float, float, float, float]:
     """(chi2, its p, Iman and Davenport's F, its p) of ranks [D, k]; (0, 1, 0, 1) where all methods tie everywhere.
 
-    The same number as scipy.stats.friedmanchisquare, which wants three methods at least and raw scores.
+    The same number as scipy.stats.friedmanchisquare, which wants three methods at least and raw scores. Formulas: `average_ranks`
+    and `Ranks` [Friedman 1937; Iman and Davenport 1980; Demšar 2006, section 3.2.2].
+
+    Example, one order everywhere; chi2 with 2 degrees of freedom has p = exp(-chi2 / 2):
+        >>> [round(number, 4) for number in friedman([[1, 2, 3], [1, 2, 3]])]
+        [4.0, 0.1353, inf, 0.0]
     """
     from scipy import stats
 
+    ranks = np.asarray(ranks, np.float64)
     blocks, k = ranks.shape
     spread = float(((ranks - (k + 1) / 2) ** 2).sum())
     if spread == 0:
@@ -164,7 +175,13 @@ def largest_block(there: Any, least: tuple[int, int] = (2, 2)) -> tuple[np.ndarr
 
 
 def table_of(cells: Mapping[tuple[str, str], float]) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    """(scores [D, k], methods, data sets) of numbers by (method, data set), in the order of first mention; NaN where one lacks."""
+    """(scores [D, k], methods, data sets) of numbers by (method, data set), in the order of first mention; NaN where one lacks.
+
+    Example:
+        >>> scores, methods, datasets = table_of({("a", "x"): 0.5, ("b", "x"): 0.25, ("a", "y"): 0.75})
+        >>> scores.tolist(), methods, datasets
+        ([[0.5, 0.25], [0.75, nan]], ('a', 'b'), ('x', 'y'))
+    """
     methods = tuple(dict.fromkeys(method for method, _ in cells))
     datasets = tuple(dict.fromkeys(dataset for _, dataset in cells))
     rows = [[cells.get((method, dataset), math.nan) for method in methods] for dataset in datasets]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.errors import UserError, check_range, check_word
-from pflrepro.metrics.sets import LabelledSet, check_features, check_set
+from pflrepro.metrics.sets import LabelledSet, check_features, check_labels, check_set
 from pflrepro.models.layers import LOGITS, layer_outputs
 from pflrepro.models.split import SplitModel
 from pflrepro.randomness import generator
@@ -85,6 +85,14 @@ def collect_layers(
         adapted: False leaves out what a method adapts before its tests (FedBABU's fine-tuning; DBE's MDL is taken without it).
 
     Raises `UserError` for an unknown layer or split, or if no client has samples.
+
+    Example:
+        >>> import pflrepro
+        >>> experiment = pflrepro.Experiment.for_dataset("fedavg", "digits", clients=3, rounds=2)
+        >>> simulation = pflrepro.simulate(experiment, rounds=1, workers=1)
+        >>> found = collect_layers(simulation, ["features", "logits"], limit=20)
+        >>> found["logits"].z.shape, found["features"].count, len(found["features"].sets())
+        (torch.Size([20, 10]), 3, 3)
     """
     from pflrepro.simulation.inspection import client_models
 
@@ -153,7 +161,12 @@ def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed:
     """t-SNE of all snapshots in one projection: a float64 array [n, 2] for each, from scikit-learn.
 
     perplexity: 30 [DBE section 4.3: not stated]. Starts from the first two principal components; `seed` fixes the rest.
-    Raises `UserError` where there are not more samples than the perplexity, or all samples are equal.
+    Raises `UserError` where there are not more samples than the perplexity, all samples are equal, or have one number only.
+
+    Example:
+        >>> plane = tsne([torch.eye(8), torch.eye(8) + 1.0], perplexity=4.0)
+        >>> [each.shape for each in plane]
+        [(8, 2), (8, 2)]
     """
     from sklearn.manifold import TSNE
 
@@ -161,6 +174,8 @@ def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed:
     lengths = sorted({part.shape[1] for part in parts})
     if len(lengths) != 1:
         raise UserError(f"one projection needs features of one length, not {lengths or 'nothing'}")
+    if lengths[0] < 2:
+        raise UserError("a plane needs features of two numbers or more, not of 1: one number needs no projection")
     joint = torch.cat([part.cpu() for part in parts]).numpy()
     if len(joint) <= check_range("perplexity", perplexity, 1):
         raise UserError(f"t-SNE with perplexity {perplexity:g} needs more samples than that, not {len(joint)}")
@@ -177,6 +192,12 @@ def fisher_ratio(features: Features) -> np.ndarray:
     m, v: mean and population variance over the client's samples, and over all samples pooled. DBE's proofs suggest that it is
     smaller for the z^g of FedAvg+DBE than for FedAvg's z [DBE section 6; the formula is Fisher's discriminant ratio, inferred].
     0 where numerator and denominator are both 0, infinite where the denominator alone is; NaN for a client without samples.
+
+    Example, client means 1 and 5 against 3, variances 1 against 5: 4 / 6:
+        >>> z = torch.tensor([[0.0], [2.0], [4.0], [6.0]])
+        >>> clients = np.array([0, 0, 1, 1])
+        >>> fisher_ratio(Features(z, clients, clients, "features", 0, False, 2)).round(4).tolist()
+        [[0.6667], [0.6667]]
     """
     z = check_features(features.z).double().cpu().numpy()
     result = np.full((features.count, z.shape[1]), np.nan)
@@ -204,7 +225,12 @@ class Distance:
 
 
 def distance(local: Tensor, reference: Tensor) -> Distance:
-    """Local against global features [n, K] of the same samples (FedBR, observation 3.2: features differ for the same input)."""
+    """Local against global features [n, K] of the same samples (FedBR, observation 3.2: features differ for the same input).
+
+    Example:
+        >>> distance(torch.tensor([[0.0, 3.0]]), torch.tensor([[0.0, 1.0]]))
+        Distance(euclidean=2.0, relative=2.0, cosine=0.0)
+    """
     a, b = check_features(local).double(), check_features(reference).double()
     if a.shape != b.shape:
         raise UserError(f"features of the same samples have one shape, not {list(a.shape)} and {list(b.shape)}")
@@ -220,6 +246,10 @@ def similarity(one: Tensor, other: Tensor) -> float:
     """The mean cosine over all pairs of samples of two sets, in [-1, 1] (FedBR, observation 3.2: different inputs look too alike).
 
     = <mean of one's unit vectors, mean of the other's>; NaN if a set is empty.
+
+    Example:
+        >>> similarity(torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 5.0]]))
+        0.5
     """
     a, b = check_features(one).double(), check_features(other).double()
     return float(_unit(a).mean(0) @ _unit(b).mean(0)) if len(a) and len(b) else float("nan")
@@ -233,9 +263,13 @@ def class_separation(z: Tensor, labels: Tensor) -> float:
     """tr S_b / tr S_w: S_b = sum_c n_c |m_c - m|^2, S_w = sum_c sum_{y=c} |z - m_c|^2, over the classes that occur.
 
     NaN with fewer than two classes; 0 for equal features; infinite where only classes differ. Times (n - c) / (c - 1) it is the index
-    of Calinski and Harabasz.
+    of Calinski and Harabasz (1974).
+
+    Example, class means 1 and 5: S_b = 16, S_w = 4:
+        >>> class_separation(torch.tensor([[0.0], [2.0], [4.0], [6.0]]), torch.tensor([0, 0, 1, 1]))
+        4.0
     """
-    labels = torch.as_tensor(labels)
+    labels = check_labels(labels)
     z, labels = check_set((z, labels), int(labels.max()) + 1 if len(labels) else 1)
     z, classes = z.double(), labels.unique()
     if len(classes) < 2:
@@ -250,6 +284,11 @@ def prediction_shares(scores: Tensor, classes: int) -> tuple[np.ndarray, np.ndar
     """(share of samples predicted as each class, mean softmax output), float64 [C] each (FedBR, observation 3.3 and figure 3).
 
     scores [n, C], the largest wins; NaN without samples.
+
+    Example:
+        >>> shares, chances = prediction_shares(torch.tensor([[9.0, 9.0], [1.0, 1.0]]), classes=2)
+        >>> shares.tolist(), chances.tolist()
+        ([1.0, 0.0], [0.5, 0.5])
     """
     scores = check_features(scores, "scores").double()
     if scores.shape[1] != classes:
@@ -287,7 +326,16 @@ class LocalBias:
 
 
 def local_bias(simulation: Simulation, index: int = 0) -> LocalBias:
-    """Every client's received model against the same after a further local training; NaN where X_1 or X_2 is empty."""
+    """Every client's received model against the same after a further local training; NaN where X_1 or X_2 is empty.
+
+    Example:
+        >>> import pflrepro
+        >>> experiment = pflrepro.Experiment.for_dataset("fedavg", "digits", clients=3, rounds=2)
+        >>> simulation = pflrepro.simulate(experiment, rounds=1, workers=1)
+        >>> found = local_bias(simulation)
+        >>> found.seen_after.shape, found.predicted_after.shape
+        ((3,), (3, 10))
+    """
     from pflrepro.simulation.inspection import client_models, samples
 
     x, y = samples(simulation)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pflrepro.errors import unknown
+from pflrepro.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,13 @@ class Rule:
     count: int = 1
 
     def __call__(self, curve: Any) -> Selected:
-        """The selected value; ties go to the earlier evaluation. `ValueError` for an empty curve or one with NaN."""
+        """The selected value; ties go to the earlier evaluation. `UserError` for an empty curve or one with NaN."""
         values = np.asarray(curve, dtype=np.float64)
         if values.ndim != 1 or not len(values) or np.isnan(values).any():
-            raise ValueError(f"{self.name} needs a curve with at least one value and no NaN")
+            raise UserError(
+                f"{self.name} needs a curve with at least one value and no NaN, not {int(np.isnan(values).sum())} NaN "
+                f"in the shape {list(values.shape)}"
+            )
         if self.which == "last":
             places = np.arange(len(values))[-self.count :]
         else:
@@ -59,7 +62,12 @@ _COUNTED = re.compile(r"mean_(last|best)_([1-9][0-9]{0,5})")
 
 
 def check_rule(name: str) -> Rule:
-    """The rule called `name`, also `mean_last_k` and `mean_best_k` for any k >= 1; `UserError` for another name."""
+    """The rule called `name`, also `mean_last_k` and `mean_best_k` for any k >= 1; `UserError` for another name.
+
+    Example:
+        >>> check_rule("mean_last_3")([0.9, 0.25, 0.5, 0.75]).value
+        0.5
+    """
     if name in RULES:
         return RULES[name]
     counted = _COUNTED.fullmatch(name) if isinstance(name, str) else None

@@ -204,15 +204,17 @@ def check_shape(name: str, shape: tuple[int, ...]) -> ModelEntry:
     return entry
 
 
-def build_model(name: str, shape: tuple[int, ...], classes: int, seed: int) -> SplitModel:
+def build_model(
+    name: str, shape: tuple[int, ...], classes: int, seed: int, purpose: str = "weights/model"
+) -> SplitModel:
     """The network `name` for samples of stored `shape` and `classes` logits, with initial weights drawn from `seed`.
 
-    The numbers depend on the network, not on where it is split (`cnn4@conv2`).
+    `purpose` names the stream of the seed. The numbers depend on the network, not on where it is split (`cnn4@conv2`).
     Raises `UserError` for an unknown name or split, or a shape that the network does not take.
     """
     from pflrepro.models.initialise import seeded
     from pflrepro.models.layers import assemble
 
     entry, split = check_shape(name, shape), find(name)[1]
-    plan = seeded(seed, "weights/model", partial(entry.plan, tuple(shape), classes))
+    plan = seeded(seed, purpose, partial(entry.plan, tuple(shape), classes))
     return assemble(plan, split, tuple(shape))

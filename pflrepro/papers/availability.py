@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pflrepro.errors import UserError
+from pflrepro.errors import MissingData, UserError
 
 
 def missing_part(algorithm: str, dataset: str, model: str) -> str | None:
@@ -27,10 +27,17 @@ def missing_part(algorithm: str, dataset: str, model: str) -> str | None:
 
 
 def missing_data(dataset: str, data_root: str | Path | None = None) -> str | None:
-    """Why the data of a cell are not at hand, in words; None if they are. Looks at the array cache, reads nothing."""
+    """Why the data of a cell are not at hand, in words; None if they are. Looks for the files, reads nothing."""
     from pflrepro.data.datasets import DATASETS
+    from pflrepro.data.frost import find_folder, needed_by
     from pflrepro.data.root import cache_path
 
-    if DATASETS[dataset].embedded or cache_path(DATASETS[dataset].stored_as, data_root).exists():
-        return None
-    return f"data set {dataset} not downloaded (pflrepro data get {dataset})"
+    spec = DATASETS[dataset]
+    if not spec.embedded and not cache_path(spec.stored_as, data_root).exists():
+        return f"data set {dataset} not downloaded (pflrepro data get {dataset})"
+    try:
+        if needed_by(spec.shift):
+            find_folder(data_root)
+    except MissingData as error:
+        return str(error)
+    return None

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
+from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule
 from pflrepro.simulation.loop import Loop
 from pflrepro.simulation.program import Program
@@ -21,7 +26,8 @@ from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree
 
 SAMPLES, BATCH, TEST_ROWS = 100, 10, 1  # divisible by every method's batches, also behind FedFomo's validation share
-CHEAPER = {"vhl": {"virtual_samples": 200}}  # options that change no count below but `supplied`, and take less time
+CHEAPER = {"vhl": {"virtual_samples": 20}}  # options that take less time and change no count below but `supplied`, ...
+SHARE = {"vhl": 100}  # ... which is proportional to them, and this many times larger by default
 SECOND = 1  # the round that is counted: by then a client has a previous model, prototypes exist, and so on
 
 
@@ -31,16 +37,17 @@ class Cost:
 
     Attributes:
         model, base, head: numbers of parameters. clients: N. features: K. classes: C.
-        down, up: numbers received and sent. supplied: numbers handed out once (data).
+        down, up: numbers received and sent. supplied: numbers in the data handed to all, once or whenever they are made anew.
         memory: numbers that a client keeps between rounds.
         forward: samples through the base, as a multiple of its training samples, without those that `backward` counts.
         backward: samples through the base forward and backward, the same.
         head_only: samples through the head alone (generated features, heads trained on fixed ones, second heads), the same.
         test_backward, test_forward: passes before a test, on the copy that is tuned for it.
         server_steps: steps of training on the server.
+        products: operations in matrix products and convolutions of the client's training, as a multiple of one epoch of the plain
+            network's. It sees what passes do not: derivatives of derivatives (FedMix: one pass, two in products), other modules.
 
-    FedAvg with one local epoch is down = up = model, backward = 1, all else 0. A derivative of a derivative and a
-    Jacobian-vector product are one pass each here, though they take longer.
+    FedAvg with one local epoch is down = up = model, backward = products = 1, all else 0.
     """
 
     model: int
@@ -59,11 +66,12 @@ class Cost:
     test_backward: float
     test_forward: float
     server_steps: int
+    products: float
 
     def relative(self) -> dict[str, float]:
-        """`down`, `up` and `memory` in multiples of the network, and the passes, which are multiples of the training samples."""
-        sizes = {name: getattr(self, name) / self.model for name in ("down", "up", "memory")}
-        passes = ("backward", "forward", "head_only", "test_backward", "test_forward")
+        """The costs for a reader: numbers in multiples of the network, the passes, products and steps as they are."""
+        sizes = {name: getattr(self, name) / self.model for name in ("down", "up", "supplied", "memory")}
+        passes = ("backward", "forward", "head_only", "test_backward", "test_forward", "products", "server_steps")
         return sizes | {name: getattr(self, name) for name in passes}
 
 
@@ -105,6 +113,7 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
         supplied=supplied.size(),
         memory=(replica.clients.size() + replica.kept.size()) // clients,
         **meter.counted,
+        products=meter.operations / _operations_of_an_epoch(model, federation),
         server_steps=sum(phase.steps for phase in phases if phase.where == "server"),
     )
 
@@ -118,7 +127,33 @@ def _without_server_phases(method: Method) -> Method:
 @cache
 def cost_of_default(algorithm: str) -> Cost:
     """`cost_of` the method called `algorithm` with its default options; counted once."""
-    return cost_of(build_method(algorithm, CHEAPER.get(algorithm.partition("+")[0])))
+    host = algorithm.partition("+")[0]
+    cost = cost_of(build_method(algorithm, CHEAPER.get(host)))
+    return replace(cost, supplied=cost.supplied * SHARE.get(host, 1))
+
+
+def _operations_of_an_epoch(model: str, federation: Federation) -> int:
+    """Of the network's forward and backward passes over one client's training samples."""
+    network = build_model(model, federation.shape, federation.classes, 0)
+    x, y = federation.batch(torch.arange(BATCH), torch.float32)
+    with _Operations() as counted:
+        F.cross_entropy(network.head(network.base(x)), y).backward()
+    return counted.operations * (SAMPLES // BATCH)
+
+
+class _Operations(TorchDispatchMode):
+    """Counts operations of matrix products and convolutions by torch's own rules; `FlopCounterMode` cannot nest `autograd.grad`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        rule = flop_registry.get(function.overloadpacket)
+        if rule is not None:
+            self.operations += rule(*args, **(kwargs or {}), out_val=result)
+        return result
 
 
 class _Counter(FunctionalModule):
@@ -143,12 +178,15 @@ class _Meter(Loop):
         super().__init__(workers=1)
         self.base, self.head = base, head
         self.counted: dict[str, float] = {}
+        self.operations = 0  # of the latest training
         network = {"base": simulation.task.base, "head": simulation.task.head}
         self.sizes = {name: part.size for name, part in network.items()}
 
     def participate(self, program: Program, launch) -> Tree:
         self._reset()
-        result = super().participate(program, launch)
+        with _Operations() as counted:
+            result = super().participate(program, launch)
+        self.operations = counted.operations
         (forward, backward), head = self.base.rows / SAMPLES, self.head.rows.sum() / SAMPLES
         self.counted |= {"forward": forward, "backward": backward, "head_only": max(head - forward - backward, 0.0)}
         return result

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.phases import Clock
 from pflrepro.algorithms.task import Context
+from pflrepro.errors import UserError
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.loop import Loop, tested_one, train_one
 from pflrepro.simulation.program import Program
@@ -63,6 +64,7 @@ def client_models(simulation: Simulation, index: int = 0, after: bool = False) -
     `after` False: before local training, adapted where the method adapts (as the curve's last point). True: after the local training
     of a further round, which is run on copies; the simulation stays as it is.
     """
+    check_replica(simulation, index)
     program = simulation.program(backend=Loop())
     clock, everyone = simulation.clock(simulation.round), np.arange(simulation.task.clients)
     if after:
@@ -73,8 +75,17 @@ def client_models(simulation: Simulation, index: int = 0, after: bool = False) -
         return [_model(program, launch, i, after, clock) for i in range(len(launch))]
 
 
+def check_replica(simulation: Simulation, index: int) -> None:
+    """`UserError` unless `index` is the number of one of the simulation's seeds, 0..S-1."""
+    if index not in range(len(simulation.replicas)):
+        raise UserError(
+            f"the index of a seed must lie in 0..{len(simulation.replicas) - 1} (seeds {simulation.seeds}), not {index!r}"
+        )
+
+
 def further_round(simulation: Simulation, program: Program, index: int, clients: np.ndarray) -> Launch:
     """The local training of the next round, of `clients` of seed number `index` alone; nothing of it flows back."""
+    check_replica(simulation, index)
     clock, mine = simulation.clock(simulation.round), simulation.replicas[index]
     cohorts = [clients if replica is mine else clients[:0] for replica in simulation.replicas]
     return simulation.launch(program, clock, cohorts, program.phases(clock), "")

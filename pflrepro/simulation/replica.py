@@ -12,7 +12,8 @@ from pflrepro.algorithms.task import Setup
 from pflrepro.simulation.program import buffer_places
 from pflrepro.trees import Tree, repeat, stack
 
-HISTORY = ("round", "correct", "loss", "correct_after", "participated", "seconds", "seconds_evaluation")
+TIMES = ("seconds", "seconds_aggregation", "seconds_evaluation")
+HISTORY = ("round", "correct", "loss", "correct_after", "participated", *TIMES)
 
 
 @dataclass
@@ -73,7 +74,9 @@ class Replica:
         for name, tree in self.trees.items():
             setattr(self, name, _loaded(tree, arrays, f"{name}/"))
         self.after = np.array(arrays["after"])
-        self.history = {name: list(arrays.get(f"history/{name}", [])) for name in HISTORY}
+        # A checkpoint of before a time was kept lacks it: NaN, as in a stored history.
+        unknown = np.full(len(arrays.get("history/round", [])), np.nan)
+        self.history = {name: list(arrays.get(f"history/{name}", unknown if name in TIMES else [])) for name in HISTORY}
 
 
 def _put(store: Tree, rows: torch.Tensor, changed: Tree) -> Tree:

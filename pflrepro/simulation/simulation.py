@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -69,10 +70,11 @@ class Simulation:
             federation = federation.to(device)
         self.federation = federation.hold_out(method.holdout)
         self.dtype, self.device = DTYPES[dtype], federation.device
-        networks = [build_model(model, federation.shape, federation.classes, seed) for seed in seeds]
+        built = partial(build_model, model, federation.shape, federation.classes)
+        networks = [built(seed) for seed in seeds]
         self.task = task_of(self.federation, networks[0], settings)
         setups = [
-            setup_of(self.task, method, network, seed, self.device, self.dtype)
+            setup_of(self.task, method, network, seed, self.device, self.dtype, partial(built, seed))
             for seed, network in zip(seeds, networks, strict=True)
         ]
         self.kinds = {name: part.kind for name, part in setups[0].parts.items()}
@@ -82,7 +84,7 @@ class Simulation:
         }
         refuse_partial_norm_batches(self.task, method, settings, self.clock(0))
         self.round = 0
-        self._seconds = 0.0  # of training since the last record
+        self._spent = {"seconds": 0.0, "seconds_aggregation": 0.0}  # since the last record
         self.prologue_done = method.prologue() is None
         self.traffic: dict[str, float] = {}
         sample = torch.arange(min(2, len(federation.y)), device=self.device)
@@ -126,19 +128,19 @@ class Simulation:
     def _step(self) -> None:
         if not self.replicas[0].history["round"]:
             self._prologue()
-            self._evaluate(seconds=0.0, participated=[np.zeros(self.task.clients, bool) for _ in self.replicas])
+            self._evaluate([np.zeros(self.task.clients, bool) for _ in self.replicas])
         if self.round >= self.settings.rounds:
             return
         started = now(self.device)
         clock = self.clock(self.round)
         cohorts = [self.cohort(replica, clock.t) for replica in self.replicas]
         self._train(self.method, clock, cohorts)
-        self._seconds += (now(self.device) - started) / len(self.replicas)  # each seed's share
+        self._spent["seconds"] += (now(self.device) - started) / len(self.replicas)  # each seed's share
         self.round += 1
         participated = [np.isin(np.arange(self.task.clients), ids) for ids in cohorts]
         if self.round % self.settings.every == 0 or self.round == self.settings.rounds:
-            self._evaluate(self._seconds, participated)
-            self._seconds = 0.0
+            self._evaluate(participated)
+            self._spent = dict.fromkeys(self._spent, 0.0)
 
     def clock(self, t: int) -> Clock:
         """Round `t` as host functions see it."""
@@ -166,11 +168,13 @@ class Simulation:
         launch = self.launch(program, clock, cohorts, phases, prefix)
         started = [replica.server for replica in self.replicas]
         results = concatenate([self.backend.participate(program, part) for part in self._chunks(launch)])
+        trained = now(self.device)
         for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
             mine = torch.as_tensor(np.flatnonzero(launch.seed_of == s), device=self.device)
             self._close_round(
                 program, clock, replica, started[s], ids, results[mine], launch.received[s], phases, prefix
             )
+        self._spent["seconds_aggregation"] += 0.0 if prefix else (now(self.device) - trained) / len(self.replicas)
 
     def launch(
         self, program: Program, clock: Clock, cohorts: list[np.ndarray], phases: list[Phase], prefix: str
@@ -265,13 +269,13 @@ class Simulation:
         ctx = self._server_context(program, None, clock, received)
         with torch.no_grad():
             server = server | method.aggregate(server, result.upload, cohort_tree, ctx)
+            if result.averaged.has_leaves():
+                replica.averaged = result.averaged.mix(method.averaging(server, result.upload, cohort_tree, ctx))
         replica.server = server.map(lambda leaf: leaf.detach())
         chosen = torch.as_tensor(ids, device=self.device)
         replica.keep(chosen, result.client)
         if result.kept.has_leaves():
             replica.kept = replica.kept.put(chosen, result.kept)
-        if result.averaged.has_leaves():
-            replica.averaged = result.averaged.mix(cohort_tree.p)
         if "after" in result:
             replica.after[ids] = np.rint(result.after.correct.cpu().numpy()).astype(np.int64)
         if "held" in result:
@@ -294,7 +298,7 @@ class Simulation:
         return [launch.part(np.arange(start, min(start + self.chunk, len(launch)))) for start in bounds]
 
     # ---- tests -------------------------------------------------------------------------------------------------------------
-    def _evaluate(self, seconds: float, participated: list[np.ndarray]) -> None:
+    def _evaluate(self, participated: list[np.ndarray]) -> None:
         started = now(self.device)
         clock = self.clock(self.round)
         program = self.program()
@@ -306,13 +310,13 @@ class Simulation:
                 "loss": scores.loss.double().cpu().numpy(),
                 "correct_after": replica.after.copy(),
                 "participated": took_part,
-                "seconds": np.array(seconds),
+                **{name: np.array(seconds) for name, seconds in self._spent.items()},
             }
             for name, value in record.items():
                 replica.history[name].append(value)
-        spent = (now(self.device) - started) / len(self.replicas)
+        spent = np.array((now(self.device) - started) / len(self.replicas))
         for replica in self.replicas:
-            replica.history["seconds_evaluation"].append(np.array(spent))
+            replica.history["seconds_evaluation"].append(spent)
 
     def _scores(self, program: Program, replica: Replica, clock: Clock) -> Tree:
         """`correct` and `loss` [N] before the next local training.

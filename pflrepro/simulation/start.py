@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -35,15 +36,21 @@ def task_of(federation: Federation, network: SplitModel, settings: Settings) -> 
 
 
 def setup_of(
-    task: Task, method: Method, network: SplitModel, seed: int, device: torch.device, dtype: torch.dtype
+    task: Task,
+    method: Method,
+    network: SplitModel,
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    redraw: Callable[[str], SplitModel] | None = None,
 ) -> Setup:
-    """The task with one seed's initial weights; its parts are the method's layout."""
+    """The task with one seed's initial weights; its parts are the method's layout. `redraw`: see `Setup.network`."""
 
     def part(module: torch.nn.Module) -> Part:
         return Part("shared", parameters_of(module).to(device, dtype), buffers_of(module).to(device, dtype))
 
     parts = {"base": part(network.base), "head": part(network.head)}
-    setup = Setup(**vars(task), parts=parts, seed=seed, dtype=dtype, device=device)
+    setup = Setup(**vars(task), parts=parts, seed=seed, dtype=dtype, device=device, redraw=redraw)
     return replace(setup, parts=method.layout(setup))
 
 

@@ -27,21 +27,24 @@ def planes(
 ) -> Figure:
     """One panel a snapshot, all in one projection (`pflrepro.metrics.representations.tsne`).
 
-    colour: `class` (hues around the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one shape).
+    colour: `class` (hues around the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one shape);
+    a colour bar tells which hue is which.
     """
     _check(snapshots, points, colour)
+    count = _count(snapshots, colour)
     across = min(4, len(snapshots))
     down = -(-len(snapshots) // across)
     limits = _limits(points)
     with style():
-        figure = new_figure(0.4 + 2.7 * across, 0.5 + 2.7 * down)
+        figure = new_figure(1.0 + 2.7 * across, 0.5 + 2.7 * down)
         panels = figure.subplots(down, across, squeeze=False)
         for place, panel in enumerate(panels.flat):
             if place >= len(snapshots):
                 panel.set_visible(False)
                 continue
-            _scatter(panel, snapshots[place], points[place], colour, limits)
+            _scatter(panel, snapshots[place], points[place], colour, limits, count)
             panel.set_title(titles[place] if titles else caption(snapshots[place]))
+        _bar(figure, list(panels.flat), colour, count)
     return figure
 
 
@@ -66,14 +69,15 @@ def animation(
 
     _check(snapshots, points, colour)
     check_range("seconds", seconds, 0, open_low=True)
-    limits = _limits(points)
+    limits, count = _limits(points), _count(snapshots, colour)
     with style():
-        figure = new_figure(4.2, 4.2)
+        figure = new_figure(4.8, 4.2)
         panel = figure.subplots()
+        _bar(figure, [panel], colour, count)
 
         def draw(frame: int) -> list:
             panel.clear()
-            _scatter(panel, snapshots[frame], points[frame], colour, limits)
+            _scatter(panel, snapshots[frame], points[frame], colour, limits, count)
             panel.set_title(caption(snapshots[frame]))
             return []
 
@@ -111,12 +115,34 @@ def _limits(points: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return joint.min(0) - margin, joint.max(0) + margin
 
 
-def _scatter(panel: Axes, snapshot: Features, points: np.ndarray, colour: str, limits) -> None:
+def _count(snapshots: Sequence[Features], colour: str) -> int:
+    """How many hues there are: one a client, or one a class up to the last that occurs."""
+    if colour == "client":
+        return max(snapshot.count for snapshot in snapshots)
+    return 1 + max(int(snapshot.labels.max(initial=0)) for snapshot in snapshots)
+
+
+def _hues(count: int) -> np.ndarray:
     import numpy as np
     from matplotlib import colormaps
 
-    key = snapshot.labels if colour == "class" else snapshot.clients
-    hues = colormaps["hsv"](key / max(int(key.max(initial=0)) + 1, 1))
+    return colormaps["hsv"](np.arange(count) / count)
+
+
+def _bar(figure: Figure, panels: list[Axes], colour: str, count: int) -> None:
+    """The hues of 0..count-1, as a colour bar beside the panels."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, Normalize
+    from matplotlib.ticker import MaxNLocator
+
+    shown = ScalarMappable(Normalize(-0.5, count - 0.5), ListedColormap(_hues(count)))
+    figure.colorbar(shown, ax=panels, label=colour, ticks=MaxNLocator(12, integer=True), aspect=30, fraction=0.05)
+
+
+def _scatter(panel: Axes, snapshot: Features, points: np.ndarray, colour: str, limits, count: int) -> None:
+    import numpy as np
+
+    hues = _hues(count)[snapshot.labels if colour == "class" else snapshot.clients]
     for client in np.unique(snapshot.clients):
         mine = snapshot.clients == client
         shape = SHAPES[client % len(SHAPES)] if colour == "class" else "o"

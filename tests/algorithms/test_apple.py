@@ -46,11 +46,12 @@ def test_a_single_client_is_plain_training(federation, simulate) -> None:
     assert_close(ours, simulate("fedavg", federation=one).replicas[0].server.params)
 
 
-@pytest.mark.parametrize("core_rate", ["run", "clients"])
-def test_two_rounds_by_hand(federation, simulate, core_rate: str) -> None:
+@pytest.mark.parametrize(("core_rate", "slope"), [("run", "product"), ("clients", "product"), ("run", "mean")])
+def test_two_rounds_by_hand(federation, simulate, core_rate: str, slope: str) -> None:
     """Full batches: one step a round on the own core and on p, from one gradient at the mixture of the received cores."""
     eta, eta_p, mu, n = 0.05, 0.3, 0.7, len(federation.rows["train"])
-    options = {"weight_rate": eta_p, "mu": mu, "scheduler": "cosine", "horizon": 1.0, "core_rate": core_rate}
+    options = {"weight_rate": eta_p, "mu": mu, "scheduler": "cosine", "horizon": 1.0}
+    options |= {"core_rate": core_rate, "slope": slope}
     ours = simulate("apple", options=options, batch_size=100, lr=eta).replicas[0]
     split = build_model("mlp", federation.shape, federation.classes, 0)
     model = torch.nn.Sequential(split.base, split.head).double()
@@ -66,6 +67,8 @@ def test_two_rounds_by_hand(federation, simulate, core_rate: str) -> None:
             grads = torch.autograd.grad(F.cross_entropy(model(x), y), tuple(model.parameters()))
             g = torch.cat([leaf.flatten() for leaf in grads])
             cores[i] = received[i] - eta * (n if core_rate == "clients" else 1) * weights[i, i] * g
+            if slope == "mean":  # over the entries of a leaf, then over the leaves
+                g = torch.cat([leaf.flatten() / leaf.numel() / len(grads) for leaf in grads])
             weights[i] = weights[i] - eta_p * (received @ g + strength * mu * (weights[i] - prior))
     torch.testing.assert_close(ours.clients.params.weights.p, weights, rtol=0, atol=1e-12)
     mine = torch.cat([ours.server.cores.flat()[path].flatten(1) for path in ("base/1.weight", "base/1.bias")], 1)
@@ -98,7 +101,15 @@ def test_the_platform_uploads_and_tests_the_mixture(simulate) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"scheduler": "linear"}, {"start": "zero"}, {"core_rate": "N"}, {"upload": "p"}, {"horizon": 2.0}, {"mu": -1.0}],
+    [
+        {"scheduler": "linear"},
+        {"start": "zero"},
+        {"core_rate": "N"},
+        {"upload": "p"},
+        {"slope": "sum"},
+        {"horizon": 2.0},
+        {"mu": -1.0},
+    ],
 )
 def test_impossible_values_are_refused(options: dict) -> None:
     with pytest.raises(UserError, match="APPLE"):

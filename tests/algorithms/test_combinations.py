@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pflrepro.algorithms.registry import ALGORITHMS, METHOD_PLUGINS, PLUGINS, build_method, canonical_name
+from pflrepro.algorithms.registry import (
+    ALGORITHMS,
+    METHOD_PLUGINS,
+    PLUGINS,
+    build_method,
+    canonical_name,
+    hyperparameters,
+)
 from pflrepro.conformance import federation
 from pflrepro.errors import UserError
 from pflrepro.simulation import Settings, Simulation
@@ -53,3 +60,29 @@ def test_an_alias_and_the_order_of_plug_ins_do_not_matter() -> None:
 def test_a_plug_in_twice_is_refused_also_behind_its_alias() -> None:
     with pytest.raises(UserError, match="once"):
         build_method("dbe+dbe")
+
+
+@pytest.mark.parametrize(
+    ("name", "inner"),
+    [
+        ("dbe+prbm", "prbm"),
+        ("fedavg+dbe+prbm", "prbm"),
+        ("fedavg+prbm+dbe", "prbm"),
+        ("fedavg+dbe+mr", "mr"),
+        ("mr+dbe", "mr"),
+        ("scaffold+mr+dbe", "mr"),
+    ],
+)
+def test_a_plug_in_that_another_one_contains_is_refused_with_the_reason(name: str, inner: str) -> None:
+    with pytest.raises(UserError, match=f"DBE has {inner.upper()} in it already.*leave out \\+{inner}"):
+        build_method(name)
+
+
+def test_an_own_method_that_contains_the_plug_in_is_refused_too() -> None:
+    for host in ("DBE", "PRBM"):
+        with pytest.raises(UserError, match=f"{host} has PRBM in it already"):
+            build_method(f"pflrepro.algorithms.dbe:{host}+prbm")
+
+
+def test_both_halves_of_dbe_are_dbe() -> None:
+    assert hyperparameters("fedavg+prbm+mr") == hyperparameters("fedavg+dbe")

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
+import numpy as np
 import pytest
+import torch
 
 from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
-from pflrepro.conformance import CHECKS, Subject
+from pflrepro.conformance import CHECKS, Subject, federation
+from pflrepro.data.federation import Federation
+from pflrepro.simulation import Simulation
 
 NORM = "cnn-digits-bn"  # one method a family also on a small network with batch norm
 
@@ -22,6 +29,18 @@ OFFICIAL = FEDGEN | {"form": "official"}
 ADAM = {"server/adam": "moments of gradients"}
 PROTOTYPES = {"server/params/prototypes": "means of features"}
 PAC = {"server/centroids": "means of features", "server/present": "classes seen"}
+PAC_OTHER = {"centroid_weights": "uniform", "combine_last": True}
+STRENGTH = {"server/strength": "the weight of the loss scheduler"}
+MIXED = {"server/cores": "mixtures, equal up to rounding"}
+APPLE_PLATFORM = {
+    "start": "uniform",
+    "core_rate": "clients",
+    "upload": "mixture",
+    "scheduler": "cosine",
+    "horizon": 1.0,
+    "mu": 0.0,
+    "slope": "mean",
+}
 FOMO = {"server/P": "preferences", "server/models": "starts empty"}
 
 NUMBERED = {"client_permutation": "the discriminator's outputs are numbered as the clients, with weights of their own"}
@@ -58,25 +77,44 @@ GRP_OTHER = {
     "tested_classifier": "own",
 }
 
+
+class WithProxy(Subject):
+    """A method on clients that are handed data of another origin."""
+
+    def simulation(self, *args: Any, **changes: Any) -> Simulation:
+        x = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(3))
+        clients = copy.copy(federation())
+        clients.proxy = Federation(x, torch.arange(12) % 3, [np.arange(12)], [[]])
+        return super().simulation(*args, **{"federation": clients} | changes)
+
+
+NO_PROXY = {"client_permutation": "its renumbered supply is made without proxy data"}
 ROWS = [
     Subject("fedavg"),
     Subject("local"),
     Subject("fedprox"),
     Subject("scaffold"),
+    Subject("scaffold", {"option": "I"}),
     Subject("fedgen", FEDGEN, zero_rate={"generator_rate": 0.0}, moves=ADAM),
     Subject("fedgen", OFFICIAL, zero_rate={"generator_rate": 0.0}, moves=ADAM),
     Subject("per-fedavg"),
+    Subject("per-fedavg", {"variant": "hf"}),
+    Subject("per-fedavg", {"variant": "exact"}),
     Subject("pfedme", zero_rate={"personal_rate": 0.0}),
     Subject("ditto"),
     Subject("fedper"),
     Subject("fedrep"),
     Subject("fedbabu", {"tune_epochs": 2}),
     Subject("fedfomo", moves=FOMO),
-    Subject("apple", zero_rate={"weight_rate": 0.0}, moves={"server/strength": "the weight of the loss scheduler"}),
+    Subject("fedfomo", {"norm": "l1", "affinity": "normalised"}, moves=FOMO),
+    Subject("apple", zero_rate={"weight_rate": 0.0}, moves=STRENGTH),
+    Subject("apple", APPLE_PLATFORM | {"weight_rate": 0.01}, zero_rate={"weight_rate": 0.0}, moves=STRENGTH | MIXED),
     Subject("fedpac", zero_rate={"head_rate": 0.0}, moves=PAC),
+    Subject("fedpac", PAC_OTHER, zero_rate={"head_rate": 0.0}, moves=PAC),
     Subject("fedproto", moves=PROTOTYPES),
     Subject("gpfl", moves=GPFL),
     Subject("gpfl", {"conditions": "received", "magnitude": "sample", "average_condition": True}),
+    *(Subject("gpfl", {"without": part, "penalty": "norms"}) for part in ("pci", "cov", "gce")),
     Subject("fedavgft", {"tune_epochs": 2}),
     Subject("fedavgft", {"tune_epochs": 1, "tune_from": "local", "tune_parts": "head"}),
     Subject("moon", moves=SEEN),
@@ -97,6 +135,7 @@ ROWS = [
     Subject("dann", without=NUMBERED),
     Subject("dann", {"labels": "slot", "weight": 1.0}, without=NUMBERED),
     Subject("lg-fedavg"),
+    Subject("lg-fedavg", {"weights": "sizes"}),
     Subject("fedrod"),
     Subject("fedrod", {"start": "zero"}),
     Subject("apfl"),
@@ -107,6 +146,9 @@ ROWS = [
     Subject("fedphp", {"form": "legacy", "weight": 0.01}, moves=COUNT),
     Subject("fedavg+dbe", moves=ZBAR),
     Subject("fedavg+dbe", {"mr_momentum": 0.1, "kappa": 1.0}, moves=ZBAR),
+    Subject("fedavg+dbe", {"mr_means": "exact"}, moves=ZBAR),
+    Subject("ditto+mr", {"mr_models": "both"}, moves=ZBAR),
+    Subject("fedgen+dbe", FEDGEN | {"embed_generated": True}, zero_rate={"generator_rate": 0.0}, moves=ADAM | ZBAR),
     Subject("fedavg+prbm"),
     Subject("fedavg+mr", moves=ZBAR),
     Subject("fedprox+dbe", moves=ZBAR),
@@ -118,12 +160,15 @@ ROWS = [
     Subject("apfl+mr", moves=ZBAR),
     Subject("fedrod+mr", moves=ZBAR),
     Subject("fedmix"),
-    Subject("fedmix", {"scaling": "released"}),
+    Subject("fedmix", {"scaling": "released", "pool_refresh": "round"}),
     Subject("vhl", VIRTUAL),
     Subject("vhl", VIRTUAL | {"classes": "shared", "compare": "logits"}),
     Subject("fedavg+fedbr"),
     Subject("fedavg+fedbr", {"pseudo_refresh": "once", "tau_mode": "divide", "projection_shape": "code"}),
     Subject("fedavg+fedbr", {"projection_shape": "none", "pseudo_balanced": True}),
+    Subject("fedavg+fedbr", {"max_step": False}),
+    WithProxy("fedavg+fedbr", {"pseudo": "proxy", "pseudo_samples": 8}, without=NO_PROXY),
+    WithProxy("fedavg+fedbr", {"pseudo": "mixture", "global_features": "first"}, without=NO_PROXY),
     Subject("fedcm+fedbr"),
     Subject("feddecorr+fedbr"),
     Subject("fedntd+fedbr"),
@@ -133,13 +178,15 @@ ROWS = [
     Subject("fedntd+mixup+fedbr"),
     Subject("vhl+mixup", VIRTUAL),
     Subject("pfedfda", moves=FDA),
-    Subject("pfedfda", {"coefficients": "none"}, moves=FDA),
+    Subject("pfedfda", {"coefficients": "none", "weights": "uniform"}, moves=FDA),
+    Subject("pfedfda", {"coefficients": "separate", "without_folds": "local"}, moves=FDA),
     Subject("pfedfda", {"features": "after"}, moves=FDA),
     Subject("pfedfda", {"beta_search": "code", "folds": 3}, moves=FDA),
     Subject("pfedfda", FDA_PAPER, moves=FDA),
     Subject("grp-fed", moves=GRP),
     Subject("grp-fed", {"reported": "received"}, moves=GRP),
     Subject("grp-fed", GRP_OTHER, moves=GRP),
+    Subject("grp-fed", {"beta": 1.0, "q0": 0.0, "q_step": 0.0}, moves=GRP),
     Subject("moon+dbe", moves=ZBAR | SEEN),
     Subject("fedavg+mixup"),
     Subject("moon+mixup", moves=SEEN),

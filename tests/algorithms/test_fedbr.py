@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from pflrepro import conformance
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.fedavg import FedAvg
@@ -72,6 +74,18 @@ def test_an_rsm_sample_is_the_mean_of_one_client(marked) -> None:
     assert FedBR(pseudo_samples=7).supply(marked, 0).pseudo.shape == (7, 1)
 
 
+def test_every_client_gives_as_many_rsm_samples(marked) -> None:
+    """Three clients have samples: the least K' with 3 K' >= 50 is 17; in turn, each the mean of one client's."""
+    pseudo = FedBR(pseudo_mean=3, rsm_from="every").supply(marked, 0).pseudo
+    assert pseudo.shape == (51, 1)
+    assert (pseudo[:, 0] / 100).floor().tolist() == [0.0, 1.0, 3.0] * 17
+    rest = 3 * (pseudo[:, 0] % 100)
+    torch.testing.assert_close(rest, rest.round(), rtol=0, atol=1e-9)
+    assert len(set(rest.round().tolist())) > 3
+    assert FedBR(pseudo_samples=6, rsm_from="every").supply(marked, 0).pseudo.shape == (6, 1)
+    assert FedBR(pseudo_samples=1, rsm_from="every").supply(marked, 0).pseudo.shape == (3, 1)
+
+
 def test_a_balanced_mean_has_all_classes_equally_often(marked) -> None:
     """Six samples of three present classes: labels add up to 2 (0 + 1 + 2) = 6."""
     pseudo = FedBR(pseudo_mean=6, pseudo_balanced=True).supply(marked, 0).pseudo
@@ -127,6 +141,16 @@ def test_a_mixture_by_hand() -> None:
     own = torch.tensor([[0.75, 0, 0.25], [0, 0.75, 0.25], [0.25, 0.75, 0]], dtype=torch.float64)
     expected = (third + torch.stack([own[0] + own[2], own[1] + own[2]])) / 3
     torch.testing.assert_close(method.pseudo_batch(soft, ctx)[1], expected, rtol=0, atol=1e-12)
+
+
+def test_a_mixture_with_no_samples_is_the_proxy(with_proxy, simulate) -> None:
+    """K = 0 of figure 6c, with all its draws."""
+    none, proxy = (
+        simulate("fedbr", options=options, federation=with_proxy, participation=0.6)
+        for options in ({"pseudo": "mixture", "mixed_samples": 0}, {"pseudo": "proxy"})
+    )
+    assert_close(none.replicas[0].server, proxy.replicas[0].server)
+    assert none.history(0)["loss"].tolist() == proxy.history(0)["loss"].tolist()
 
 
 # ---- the loss ------------------------------------------------------------------------------------------------------------------
@@ -283,6 +307,145 @@ def test_global_features_of_mixtures(with_proxy, simulate, features: str) -> Non
             assert x is entries[0][0] or not torch.equal(x, entries[0][0])  # mixed anew at every step
 
 
+# ---- how rounds start and are averaged -----------------------------------------------------------------------------------------
+def test_the_weights_of_the_average() -> None:
+    cohort = Tree(p=torch.tensor([0.1, 0.2, 0.7]))
+    for average, expected in (("sizes", [0.1, 0.2, 0.7]), ("uniform", [1 / 3, 1 / 3, 1 / 3])):
+        method = build_method("fedbr", {"average": average})
+        mixed = method.aggregate(Tree(), Tree(params=Tree(w=torch.eye(3))), cohort, None)
+        torch.testing.assert_close(mixed.params.w, torch.tensor(expected))
+        torch.testing.assert_close(method.averaging(Tree(), Tree(), cohort, None), torch.tensor(expected))
+
+
+@dataclass(frozen=True)
+class Counted(FedBR):
+    """Counts the steps, and keeps the global features that it sees."""
+
+    steps = {}  # noqa: RUF012
+    features = {}  # noqa: RUF012
+
+    def step(self, local, batch, ctx):
+        key = (int(ctx.scalars.t), int(ctx.info.id))
+        self.steps[key] = self.steps.get(key, 0) + 1
+        return super().step(local, batch, ctx)
+
+    def teach(self, x, local, ctx):
+        z, keep = super().teach(x, local, ctx)
+        self.features[int(ctx.scalars.t)] = (x, z)
+        return z, keep
+
+
+COUNTED = dataclass(frozen=True)(type("Counted+FedAvg", (Counted, FedAvg), {}))
+
+
+@pytest.mark.parametrize(("first", "counts"), [("full", (5, 5)), ("one-step", (1, 5))])
+def test_the_first_round_has_one_step(simulate, first: str, counts: tuple[int, int]) -> None:
+    Counted.steps.clear()
+    simulate(COUNTED(first_round=first), local_steps=5)
+    assert {(t, i): counts[t] for t in range(2) for i in range(5)} == Counted.steps
+
+
+def test_a_slot_starts_from_weights_of_its_own(alone, simulate) -> None:
+    """One client, one full-batch step: w^1 = w^0 - eta grad f(v); v is another draw, and the next round starts from w^1."""
+    settings = {"federation": alone, "batch_size": 100}
+    off, slots = COUNTED(**TERMS_OFF, first_weights="slots"), COUNTED(first_weights="slots")
+    start, first, second = (simulate(off, rounds=r, **settings).replicas[0].server.params for r in (0, 1, 2))
+    other = build_model("mlp", alone.shape, alone.classes, 0, "weights/fedbr/slot0")
+    x, y = alone.batch(torch.as_tensor(alone.rows["train"][0]), torch.float64)
+    network = nn.ModuleDict({"base": other.base, "head": other.head}).double()
+
+    def step(frm: Tree) -> Tree:
+        F.cross_entropy(network["head"](network["base"](x)), y).backward()
+        moved = Tree(
+            {n: frm[n.split(".")[0]][n.split(".", 1)[1]] - 0.05 * p.grad for n, p in network.named_parameters()}
+        )
+        network.zero_grad()
+        return moved
+
+    def flat(params: Tree) -> Tree:
+        return Tree({path.replace("/", "."): value for path, value in params.flat().items()})
+
+    assert not torch.equal(start.head.weight, network["head"].weight)
+    assert_close(flat(first), step(start), 1e-12)
+    network.load_state_dict(dict(flat(first)))
+    assert_close(flat(second), step(first), 1e-12)
+    simulate(slots, rounds=2, **settings)
+    model = build_model("mlp", alone.shape, alone.classes, 0, "weights/fedbr/slot0").base.double()
+    x, z = Counted.features[0]  # phi_g is what the client started from
+    torch.testing.assert_close(z, model(x).detach(), rtol=0, atol=1e-12)
+
+
+def test_slots_that_do_not_move_leave_the_server_where_it_is(simulate) -> None:
+    options = {"first_weights": "slots"}
+    before, after = (simulate("fedbr", rounds=r, lr=0.0, options=options).replicas[0] for r in (0, 1))
+    assert_close(after.server, before.server, 1e-12)
+    firsts = before.clients.first.head.weight
+    assert len({tuple(w.flatten().tolist()) for w in firsts}) == 5 and "projection" in before.clients.first
+
+
+def test_a_host_with_another_head_has_no_slots(simulate) -> None:
+    with pytest.raises(UserError, match="first_weights=slots"):
+        simulate("moon+fedbr", options={"projection": "fedbr", "first_weights": "slots"})
+
+
+def test_a_host_that_hands_in_changes_has_no_slots(simulate) -> None:
+    with pytest.raises(UserError, match="hand in their models"):
+        simulate("scaffold+fedbr", options={"first_weights": "slots"})
+
+
+@pytest.mark.parametrize("host", ["fedcm", "feddecorr", "fedntd", "fedntd+mixup", "fedrep", "ditto", "fedbabu"])
+def test_the_released_rounds_on_hosts_agree_between_backends(simulate, host: str) -> None:
+    settings = {"momentum": 0.5, "participation": 0.6, "options": RELEASED}
+    one, all_ = (simulate(f"{host}+fedbr", backend=backend, **settings) for backend in ("loop", "batched"))
+    for tree in ("server", "clients"):
+        assert_close(getattr(one.replicas[0], tree), getattr(all_.replicas[0], tree), 1e-11)
+
+
+RELEASED = {"average": "uniform", "first_round": "one-step", "first_weights": "slots", "rsm_from": "every"}
+
+
+def test_the_released_rounds_conform() -> None:
+    unequal = {"client_permutation": "a slot's weights and the draws of pseudo-data are keyed by the client's number"}
+    results = conformance.check("fedavg+fedbr", RELEASED, without=unequal)
+    assert sum(result.outcome == "passed" for result in results) > 10
+
+
+# ---- figure 6a -----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("shape", "widths"), [("fedbr", (32, 256, 128)), ("fedbr-code", (32, 256, 256, 32))])
+def test_fedavg_with_a_projection_layer_is_moon_without_its_term(alone, simulate, shape: str, widths: tuple) -> None:
+    """One client against plain SGD on base, projection and head; the classifier reads the projection."""
+    options = {"mu": 0.0, "projection": shape}
+    settings = {"federation": alone, "batch_size": 100, "momentum": 0.5, "options": options}
+    start, done = (simulate("moon", rounds=r, local_epochs=3, **settings).replicas[0].server.params for r in (0, 1))
+    base = build_model("mlp", alone.shape, alone.classes, 0).base.double()
+    pairs = list(pairwise(widths))
+    layers = {name: nn.Linear(*pair) for name, pair in zip(("first", "second", "third"), pairs, strict=False)}
+    network = nn.ModuleDict(
+        {"base": base, "projector": nn.ModuleDict(layers), "head": nn.Linear(widths[-1], 6)}
+    ).double()
+    network.load_state_dict({path.replace("/", "."): value for path, value in start.flat().items()})
+    x, y = alone.batch(torch.as_tensor(alone.rows["train"][0]), torch.float64)
+    descent = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.5)
+    for _ in range(3):
+        z = network["base"](x)
+        for k, layer in enumerate(network["projector"].values()):
+            z = layer(F.relu(z) if k else z)
+        descent.zero_grad()
+        F.cross_entropy(network["head"](z), y).backward()
+        descent.step()
+    expected = {name: value.detach() for name, value in network.named_parameters()}
+    for path, value in done.flat().items():
+        torch.testing.assert_close(value, expected[path.replace("/", ".")], rtol=0, atol=1e-12)
+
+
+def test_fedbr_with_a_projection_layer_runs_alike_on_both_backends(simulate) -> None:
+    options = {"mu": 0.0, "projection": "fedbr"}
+    one, all_ = (simulate("moon+fedbr", options=options, backend=backend) for backend in ("loop", "batched"))
+    assert_close(one.replicas[0].server, all_.replicas[0].server, 1e-11)
+    plain = simulate("moon", options=options).replicas[0].server.params
+    assert float((one.replicas[0].server.params.head.weight - plain.head.weight).abs().max()) > 1e-6
+
+
 # ---- identities, hosts, runs ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("host", ["fedavg", "fedavg+mixup", "scaffold"])
 def test_without_weights_it_is_the_host(simulate, host: str) -> None:
@@ -369,7 +532,13 @@ def test_a_host_whose_base_stays_at_home_is_refused(simulate) -> None:
         {"global_features": "last"},
         {"pseudo_samples": -1},
         {"pseudo_mean": 0},
-        {"mixed_samples": 0},
+        {"mixed_samples": -1},
+        {"rsm_from": "server"},
+        {"rsm_from": "every", "pseudo": "mixture"},
+        {"rsm_from": "every", "pseudo_balanced": True},
+        {"average": "losses"},
+        {"first_round": "none"},
+        {"first_weights": "zero"},
         {"pseudo_weight": -1.0},
         {"contrast_weight": -1.0},
         {"tau_2": -1.0},

@@ -109,6 +109,33 @@ def test_two_rounds_in_plain_pytorch(federation, simulate, form: str) -> None:
     assert_close(ours, Tree(base=parameters_of(split.base), head=parameters_of(split.head)), 1e-11)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_feature_that_hardly_varies_does_not_spoil_the_gradient_in_single_precision(form: str) -> None:
+    """Of ReLU features, one active in a single row with 1e-4: nearly all of the gradient is its own, and right to 1e-6."""
+    z = torch.randn(10, 16, generator=torch.Generator().manual_seed(3)).relu()
+    z[:, 0] = 0
+    z[4, 0] = 1e-4
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        leaf = z.to(dtype).requires_grad_()
+        batch = WholeBatch(mask=torch.ones(len(z), dtype=dtype))
+        gradients.append(torch.autograd.grad(penalty(leaf, form, batch), leaf)[0].double())
+    single, double = gradients
+    assert float(double[:, 0].norm() / double.norm()) > 0.99
+    assert float((single - double).norm() / double.norm()) < 1e-6
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_backends_agree_on_convolutions_in_double_precision(digits, simulate, form: str) -> None:
+    """What parts the backends in single precision is rounding, magnified; the formulas are the same."""
+    settings = {"federation": digits, "model": "cnn-digits", "rounds": 1, "batch_size": 10, "lr": 0.1}
+    one, all_ = (
+        simulate(FedDecorr(decorrelation_form=form), backend=backend, **settings).replicas[0].server
+        for backend in ("loop", "batched")
+    )
+    assert_close(one, all_, 1e-9)
+
+
 def test_without_weight_it_is_fedavg(simulate) -> None:
     settings = {"participation": 0.6, "momentum": 0.5}
     ours, fedavg = simulate(FedDecorr(decorrelation=0.0), **settings), simulate("fedavg", **settings)

@@ -138,20 +138,32 @@ def test_the_server_trains_its_generator_with_adam(federation, simulate, spy, fo
         )
 
 
-def test_generated_features_pass_by_the_personal_bias(simulate, spy) -> None:
-    """With a personal bias, only the real features are shifted."""
+@pytest.mark.parametrize("embedded", [False, True])
+def test_generated_features_pass_by_the_personal_bias_unless_asked(simulate, spy, embedded: bool) -> None:
+    """With a personal bias, only the real features are shifted; with `embed_generated`, the generated ones too."""
     composed = dataclass(frozen=True)(type("WithBias", (PRBM, spy), {}))
-    simulate(composed(**SMALL))
+    simulate(composed(**SMALL, embed_generated=embedded))
     params, batch, out, ctx, value = spy.losses[-1]
     bias = params.bias.b.detach()
     assert float(bias.abs().max()) > 0
-    labels = composed(**SMALL).labels(batch.u, ctx)
+    labels = composed(**SMALL, embed_generated=embedded).labels(batch.u, ctx)
     with torch.no_grad():
         features = Plain(ctx.common.params.generator)(batch.noise, labels, ctx.task.classes)
-        generated = F.cross_entropy(F.linear(features, params.head.weight, params.head.bias), labels)
+        generated = F.cross_entropy(F.linear(features + embedded * bias, params.head.weight, params.head.bias), labels)
         shifted = F.linear(out.z + bias, params.head.weight, params.head.bias)
     torch.testing.assert_close(out.logits.detach(), shifted.detach(), rtol=0, atol=1e-12)
     torch.testing.assert_close(value, F.cross_entropy(shifted, batch.y).detach() + generated, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_embedded_generated_features_change_nothing_without_a_plug_in(simulate, form: dict) -> None:
+    one, two = (simulate("fedgen", options=SMALL | form | {"embed_generated": on}).replicas[0] for on in (False, True))
+    assert_close(one.server, two.server, 0)
+    biased = [
+        simulate("fedgen+prbm", options=SMALL | form | {"embed_generated": on}).replicas[0].clients.params.bias.b
+        for on in (False, True)
+    ]
+    assert float((biased[0] - biased[1]).abs().max()) > 1e-6
 
 
 def test_labels_are_drawn_as_often_as_they_occur(federation, simulate, spy) -> None:

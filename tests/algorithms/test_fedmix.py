@@ -169,11 +169,25 @@ def test_backends_agree(simulate, model: str) -> None:
         assert_close(a.server.params, b.server.params, 1e-11)
 
 
+def test_a_pool_is_made_once_or_every_round(federation) -> None:
+    """In a new order, so of other samples, but as many averages with the same overall mean where all groups are full."""
+    source = DataSource(federation, 0, torch.float64, 4)
+    first = FedMix(samples=3).supply(source, 0).averages
+    assert FedMix(samples=3).supply(source, 1) is None
+    later = FedMix(samples=3, pool_refresh="round").supply(source, 1).averages
+    assert_close(FedMix(samples=3, pool_refresh="round").supply(source, 0).averages, first, 0)
+    assert later.x.shape == first.x.shape and (later.x - first.x).abs().max() > 0.1
+    whole = slice(0, len(federation.rows["train"][0]) // 3)  # client 0 has 24 samples: eight full groups
+    torch.testing.assert_close(later.x[whole].mean(0), first.x[whole].mean(0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("refresh", ["once", "round"])
 @pytest.mark.parametrize("backend", ["loop", "batched"])
-def test_a_resumed_run_makes_the_same_pool(simulate, backend: str) -> None:
-    whole, stopped = (simulate("fedmix", rounds=rounds, backend=backend) for rounds in (3, 2))
+def test_a_resumed_run_makes_the_same_pool(simulate, backend: str, refresh: str) -> None:
+    method = FedMix(pool_refresh=refresh)
+    whole, stopped = (simulate(method, rounds=rounds, backend=backend) for rounds in (3, 2))
     resumed = Simulation(
-        FedMix(), whole.federation, "mlp", whole.settings, [0], backend=backend, workers=1, dtype="float64"
+        method, whole.federation, "mlp", whole.settings, [0], backend=backend, workers=1, dtype="float64"
     )
     resumed.restore(stopped.state())
     resumed.step()
@@ -182,7 +196,15 @@ def test_a_resumed_run_makes_the_same_pool(simulate, backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"mixing": -0.1}, {"mixing": 1.5}, {"samples": 0}, {"scaling": "batch"}, {"mixing": float("nan")}]
+    "options",
+    [
+        {"mixing": -0.1},
+        {"mixing": 1.5},
+        {"samples": 0},
+        {"scaling": "batch"},
+        {"pool_refresh": "step"},
+        {"mixing": float("nan")},
+    ],
 )
 def test_impossible_values_are_refused(options: dict) -> None:
     with pytest.raises(UserError, match="FedMix"):

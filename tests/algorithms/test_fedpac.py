@@ -131,6 +131,18 @@ def test_centroids_are_weighted_means_with_the_trained_bases(federation, simulat
     assert (spy.seen[0].mu[0] - held)[counts[0] > 0].abs().max() > 1e-3  # not those of the received base
 
 
+def test_unweighted_centroids(federation, simulate) -> None:
+    """The mean over the clients that have the class, whatever their numbers of samples."""
+    Spy.seen = []
+    server, there = simulate(Spy(centroid_weights="uniform"), rounds=1).replicas[0].server, federation.counts() > 0
+    for c in range(federation.classes):
+        expected = (
+            Spy.seen[0].mu[there[:, c], c].mean(0) if there[:, c].any() else torch.zeros_like(server.centroids[c])
+        )
+        torch.testing.assert_close(server.centroids[c], expected, rtol=0, atol=1e-12)
+    assert server.present.tolist() == there.any(0).double().tolist()
+
+
 def test_alignment_begins_in_the_second_round(simulate) -> None:
     states = {
         (rounds, lam): simulate("fedpac", rounds=rounds, options={"alignment": lam}).replicas[0].server.params

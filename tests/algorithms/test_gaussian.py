@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.func import vmap
 
-from pflrepro.algorithms import gaussian
+from pflrepro.algorithms import box, gaussian
 from pflrepro.trees import Tree, stack
 
 CLASSES, SIZE = 4, 6
@@ -43,7 +43,7 @@ def problem(seed: int, rows: int = 60, shift: float = 1.0, scale: float = 1.0) -
     )
 
 
-def objective(p: Tree, coefficients: str, cov_reg: str = "code", folds: int = 2) -> gaussian.Evaluate:
+def objective(p: Tree, coefficients: str, cov_reg: str = "code", folds: int = 2) -> box.Evaluate:
     parts = gaussian.split(p.z, p.y, p.mask, p.key, CLASSES, folds)
     return gaussian.validation(*parts, gaussian.log_priors(p.counts), p.received, cov_reg, coefficients)
 
@@ -208,9 +208,9 @@ def test_value_and_slopes(cov_reg: str, folds: int) -> None:
 def test_the_search_agrees_with_scipy(coefficients: str, cov_reg: str, shift: float) -> None:
     for seed in range(4):
         evaluate = objective(problem(seed, shift=shift, scale=0.7), coefficients, cov_reg)
-        beta = gaussian.search(evaluate, start(coefficients), "bounded", gaussian.STEPS[cov_reg])
+        beta = box.search(evaluate, start(coefficients), "bounded", box.STEPS[cov_reg])
 
-        def function(x: np.ndarray, evaluate: gaussian.Evaluate = evaluate) -> tuple[float, np.ndarray]:
+        def function(x: np.ndarray, evaluate: box.Evaluate = evaluate) -> tuple[float, np.ndarray]:
             value, gradient, _ = evaluate(torch.from_numpy(x))
             return float(value), gradient.numpy()
 
@@ -239,7 +239,7 @@ def test_many_searches_at_once(coefficients: str, rule: str) -> None:
     problems = [problem(seed, shift=0.5 + seed) for seed in range(4)]
 
     def solve(p: Tree) -> Tensor:
-        return gaussian.search(objective(p, coefficients), start(coefficients), rule)
+        return box.search(objective(p, coefficients), start(coefficients), rule)
 
     close(vmap(solve)(stack(problems)), torch.stack([solve(p) for p in problems]), 1e-10)
 
@@ -252,13 +252,13 @@ def test_a_search_that_may_look_ends_early_with_the_same_bits(coefficients: str)
         calls.append(beta)
         return evaluate(beta)
 
-    full = gaussian.search(counted, start(coefficients), "bounded")
+    full = box.search(counted, start(coefficients), "bounded")
     taken = len(calls)
-    early = gaussian.search(counted, start(coefficients), "bounded", settled=bool)
-    assert torch.equal(early, full) and len(calls) - taken < taken == gaussian.STEPS["paper"] + 1
+    early = box.search(counted, start(coefficients), "bounded", settled=bool)
+    assert torch.equal(early, full) and len(calls) - taken < taken == box.STEPS["paper"] + 1
 
 
-def quadratic(centre: list[float], matrix: list[list[float]]) -> gaussian.Evaluate:
+def quadratic(centre: list[float], matrix: list[list[float]]) -> box.Evaluate:
     c, H = torch.tensor(centre, dtype=torch.float64), torch.tensor(matrix, dtype=torch.float64)
     return lambda x: (0.5 * (x - c) @ H @ (x - c), H @ (x - c), H)
 
@@ -272,16 +272,16 @@ def test_bounded_quadratics(centre: tuple[float, float], shape: tuple[float, flo
     a, b, r = shape
     cross = r * math.sqrt(a * b)
     evaluate = quadratic(list(centre), [[a, cross], [cross, b]])
-    x = gaussian.search(evaluate, start("separate"), "bounded")
+    x = box.search(evaluate, start("separate"), "bounded")
     close(x, (x - evaluate(x)[1]).clamp(0, 1), 1e-4)
     line = quadratic([centre[0]], [[a]])
-    close(gaussian.search(line, start("single"), "bounded"), [min(max(centre[0], 0), 1)], 1e-4)
+    close(box.search(line, start("single"), "bounded"), [min(max(centre[0], 0), 1)], 1e-4)
 
 
 def test_a_saddle_is_left() -> None:
-    value = gaussian.search(quadratic([0.4, 0.5], [[2, 0], [0, -1]]), start("separate"), "bounded")
+    value = box.search(quadratic([0.4, 0.5], [[2, 0], [0, -1]]), start("separate"), "bounded")
     assert value[0] == pytest.approx(0.4, abs=1e-4) and float(value[1]) in (0.0, 0.5, 1.0)
-    assert float(gaussian.search(quadratic([0.45], [[-1.0]]), start("single"), "bounded")) == 1.0
+    assert float(box.search(quadratic([0.45], [[-1.0]]), start("single"), "bounded")) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -295,11 +295,28 @@ def test_a_saddle_is_left() -> None:
 )
 def test_the_first_point_of_the_codes_search(curvature: float, minimum: float, found: float) -> None:
     evaluate = quadratic([minimum], [[curvature]])
-    assert float(gaussian.search(evaluate, start("single"), "code")) == pytest.approx(found, abs=1e-9)
-    assert float(gaussian.search(evaluate, start("single"), "bounded")) == pytest.approx(minimum, abs=1e-9)
+    assert float(box.search(evaluate, start("single"), "code")) == pytest.approx(found, abs=1e-9)
+    assert float(box.search(evaluate, start("single"), "bounded")) == pytest.approx(minimum, abs=1e-9)
 
 
 def test_the_codes_search_with_two_coefficients() -> None:
     """Slopes -4.5 and 0.3, |g|_1 = 4.8: the first point is (1.4375, 0.4375); the first coordinate stays at 1, the second goes on."""
-    found = gaussian.search(quadratic([0.95, 0.2], [[10, 0], [0, 1]]), start("separate"), "code")
+    found = box.search(quadratic([0.95, 0.2], [[10, 0], [0, 1]]), start("separate"), "code")
     close(found, [1.0, 0.2], 1e-9)
+
+
+def test_the_codes_search_ends_where_the_slope_is_small_and_after_ten_iterations() -> None:
+    """A slope below 1e-3 ends it, though the minimum is far; a slow descent has ten iterations."""
+    small = quadratic([0.7005], [[1e-3]])  # first point 0.5 + 2.005e-4, its slope 2e-4: there the search ends
+    assert float(box.search(small, start("single"), "code")) == pytest.approx(0.5 + 1e-3 * 0.2005, abs=1e-12)
+    assert float(box.search(small, start("single"), "bounded")) == pytest.approx(0.7005, abs=1e-9)
+    points: list[float] = []
+
+    def endless(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Pretends to bend 100 times more than it does, so that every Newton step is a hundredth of the way."""
+        points.append(float(x))
+        return 5 * ((x - 0.6) ** 2).sum(), 10 * (x - 0.6), torch.full((1, 1), 1000.0, dtype=torch.float64)
+
+    box.search(endless, start("single"), "code", 20)
+    taken = len(points) - 3  # without the start, and the first point twice
+    assert taken + 1 == box.CODE_ITERATIONS

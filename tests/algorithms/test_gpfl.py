@@ -1,13 +1,16 @@
-"""GPFL: its conditions and its two options; the whole is compared with a literal transcription in test_literal."""
+"""GPFL: its conditions, options and ablations; the whole is compared with a literal transcription in test_literal."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from pflrepro.algorithms import build_method
+from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
+from pflrepro.models import build_model
 from pflrepro.trees import Tree
 
 
@@ -106,7 +109,123 @@ def test_decay_shrinks_valve_and_embeddings_alone(simulate) -> None:
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("option", ["conditions", "magnitude"])
+def test_norms_in_the_loss_pull_with_constant_strength(simulate) -> None:
+    """One step: against decay=0, valve and embeddings differ by eta mu w / ||w||, base and head not at all."""
+    settings = {"rounds": 1, "batch_size": 100}
+    start = simulate("gpfl", rounds=0).replicas[0].server.params
+    none, some = (
+        simulate("gpfl", options={"penalty": "norms", "decay": decay}, **settings).replicas[0] for decay in (0.0, 0.4)
+    )
+    for name in ("valve", "embeddings"):
+        length = torch.cat([w.reshape(-1) for w in start[name].leaves()]).norm()
+        for a, b, w in zip(
+            none.server.params[name].leaves(), some.server.params[name].leaves(), start[name].leaves(), strict=True
+        ):
+            torch.testing.assert_close(a - b, 0.05 * 0.4 * w / length, rtol=0, atol=1e-12)
+    for a, b in zip(none.server.params.base.leaves(), some.server.params.base.leaves(), strict=True):
+        assert torch.equal(a, b)
+
+
+# ---- the head's start ----------------------------------------------------------------------------------------------------------
+def test_each_client_may_draw_its_own_head(simulate) -> None:
+    """Alg. 1: as wide and as large as PyTorch's, each client's own, the same in every run of a seed; the rest starts alike."""
+    own, again, equal = (
+        simulate("gpfl", rounds=0, options={"head_start": start}).replicas[0] for start in ("own", "own", "equal")
+    )
+    heads = own.clients.params.head.weight
+    assert heads.shape == equal.clients.params.head.weight.shape
+    assert len({tuple(head.flatten().tolist()) for head in heads}) == len(heads)
+    assert 0.9 * 32**-0.5 < float(heads.abs().max()) <= 32**-0.5
+    assert torch.equal(heads, again.clients.params.head.weight)
+    for a, b in zip(own.server.leaves(), equal.server.leaves(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_own_heads_of_several_layers_are_refused(digits, simulate) -> None:
+    with pytest.raises(UserError, match="one linear layer"):
+        simulate("gpfl", rounds=0, options={"head_start": "own"}, federation=digits, model="cnn-digits@conv2")
+
+
+# ---- Table 6 -------------------------------------------------------------------------------------------------------------------
+def test_without_valve_and_embeddings_it_is_fedper(simulate) -> None:
+    settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5}
+    ours, fedper = (
+        simulate(name, options=options, **settings)
+        for name, options in (("gpfl", {"without": "cov+gce"}), ("fedper", {}))
+    )
+    for tree in ("server", "clients"):
+        a, b = getattr(ours.replicas[0], tree), getattr(fedper.replicas[0], tree)
+        assert sorted(a.params) == sorted(b.params)
+        for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
+            assert torch.equal(mine, theirs)
+    assert ours.history(0)["correct"].tolist() == fedper.history(0)["correct"].tolist()
+
+
+def test_without_magnitude_guidance_it_is_that_of_weight_zero(simulate) -> None:
+    ours, zero = (simulate("gpfl", options=o).replicas[0].server for o in ({"without": "mlg"}, {"guidance": 0.0}))
+    for mine, theirs in zip(ours.leaves(), zero.leaves(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("without", ["pci", "cov", "gce"])
+def test_the_loss_that_is_left(federation, simulate, without: str) -> None:
+    """One full-batch step of one client, written out: the parts that are left, with constants where the paper puts them."""
+    rows = federation.rows["train"][0]
+    alone = Federation(federation.x, federation.y, [rows], [rows[:3]], classes=federation.classes)
+    options = {"without": without, "guidance": 0.3, "decay": 0.0}
+    settings = {"federation": alone, "batch_size": 100, "options": options}
+    start, after = (simulate("gpfl", rounds=rounds, **settings).replicas[0] for rounds in (0, 1))
+    w = {**start.server.params, "head": start.clients.params.head[0]}
+    w = Tree({group: Tree({n: v.clone().requires_grad_() for n, v in tree.items()}) for group, tree in w.items()})
+    base = build_model("mlp", alone.shape, alone.classes, 0).base.double()
+    z, y = torch.func.functional_call(base, dict(w.base), (alone.x[rows].double(),)), alone.y[rows]
+
+    def valve(c: torch.Tensor) -> torch.Tensor:
+        gamma, beta = (
+            F.layer_norm(
+                F.relu(F.linear(c, w.valve[f"{name}.weight"], w.valve[f"{name}.bias"])),
+                (32,),
+                w.valve[f"{name}_norm.weight"],
+                w.valve[f"{name}_norm.bias"],
+            )
+            for name in ("scale", "shift")
+        )
+        return F.relu((gamma + 1) * z + beta)
+
+    personal, guided = (z, z) if without == "cov" else (valve(torch.ones(32).double()), valve(torch.zeros(32).double()))
+    value = F.cross_entropy(F.linear(personal, w.head.weight, w.head.bias), y)
+    if without != "gce":
+        table = w.embeddings.weight
+        value = value + F.cross_entropy(F.normalize(guided) @ F.normalize(table).T, y)
+        value = value + 0.3 * (guided - table.detach()[y]).norm()
+    value.backward()
+    expected = {"cov": ["base", "embeddings"], "gce": ["base", "valve"], "pci": ["base", "embeddings", "valve"]}
+    assert sorted(after.server.params) == expected[without]
+    for group, tree in {**after.server.params, "head": after.clients.params.head[0]}.items():
+        for name, moved in tree.items():
+            step = torch.zeros_like(moved) if w[group][name].grad is None else w[group][name].grad
+            torch.testing.assert_close(moved, w[group][name].detach() - 0.05 * step, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("without", ["pci", "cov", "gce", "cov+gce"])
+def test_ablations_agree_between_backends(simulate, without: str) -> None:
+    options = {"without": without, "penalty": "norms", "head_start": "own"}
+    settings = {"options": options, "participation": 0.6, "seeds": [0, 1]}
+    one, all_ = (simulate("gpfl", backend=backend, **settings) for backend in ("loop", "batched"))
+    for a, b in zip(one.replicas, all_.replicas, strict=True):
+        for tree in ("server", "clients"):
+            for mine, theirs in zip(getattr(a, tree).leaves(), getattr(b, tree).leaves(), strict=True):
+                torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-11)
+        assert np.array_equal(a.history["correct"], b.history["correct"])
+
+
+@pytest.mark.parametrize("option", ["guidance", "decay"])
+def test_negative_weights_are_refused(option: str) -> None:
+    with pytest.raises(UserError, match=f"{option} of GPFL must be a number >= 0, not -1"):
+        build_method("gpfl", {option: -1.0})
+
+
+@pytest.mark.parametrize("option", ["conditions", "magnitude", "penalty", "head_start", "without"])
 def test_unknown_forms_are_refused(option: str) -> None:
     with pytest.raises(UserError, match="'elsewhere'; valid: "):
         build_method("gpfl", {option: "elsewhere"})

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from pflrepro.algorithms import build_method, gaussian
 from pflrepro.algorithms.pfedfda import PFedFDA
+from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
+from pflrepro.simulation import Settings, Simulation
 from pflrepro.trees import Tree
 
 NAME = "pflrepro.algorithms.pfedfda:PFedFDA"
@@ -170,6 +172,47 @@ def test_clients_without_folds_take_the_global_statistics(federation, simulate) 
     assert dropped.history(0)["loss"][0][1] == pytest.approx(float(expected), rel=1e-9)
 
 
+def test_clients_without_folds_may_take_their_own_statistics(federation, simulate) -> None:
+    """Batches of 5 and incomplete ones dropped: client 1 stores no row, and its local statistics are the received ones."""
+    sent, _, clients = uploads(simulate, {"without_folds": "local", "folds": 25})  # no class has 25 rows
+    local, _, _ = uploads(simulate, {"coefficients": "none"})
+    assert (clients.beta == 1).all()
+    close(sent.mu, local.mu)
+    close(sent.sigma, local.sigma)
+    none, _, _ = uploads(simulate, {"without_folds": "local"}, batch_size=5, drop_last=True)
+    start = simulate(Spy(), rounds=0).replicas[0].server
+    close(none.mu[1], start.mu)
+    close(none.sigma[1], start.sigma)
+
+
+def test_the_server_may_take_plain_means(federation, simulate) -> None:
+    sent, server, _ = uploads(simulate, {"weights": "uniform"})
+    for name in ("mu", "sigma"):
+        close(server[name], sent[name].mean(0))
+    close(server.params.base["1.weight"], sent.params.base["1.weight"].mean(0))
+
+
+def test_new_clients_only_fit_their_classifier(federation, simulate) -> None:
+    """Trained on the first three clients; the last two are handed the server's state and are tested without any training."""
+    old, new = (
+        Federation(
+            federation.x, federation.y, *(federation.rows[split][part] for split in ("train", "test")), classes=6
+        )
+        for part in (slice(0, 3), slice(3, 5))
+    )
+    server = simulate(NAME, rounds=2, federation=old).replicas[0].server
+    settings = Settings(0, batch_size=5, drop_last=False)
+    later = Simulation(PFedFDA(coefficients="none", test_rows=1), new, "mlp", settings, [0], dtype="float64", workers=1)
+    later.replicas[0].server = server
+    later.step()
+    z, y = features(new, server.params.base, 0)
+    mu, sigma = plain_estimate(z, y, server.mu, "code")
+    head = gaussian.head(Tree(mu=mu, sigma=sigma), gaussian.log_priors(torch.bincount(y, minlength=6)))
+    z, y = features(new, server.params.base, 0, "test")
+    expected = F.cross_entropy(F.linear(z, head.weight, head.bias), y, reduction="sum")
+    assert later.history(0)["loss"][0, 0] == pytest.approx(float(expected), rel=1e-9)
+
+
 def test_testing_leaves_no_trace(simulate) -> None:
     often, seldom = (simulate(NAME, rounds=2, every=every).replicas[0] for every in (1, 2))
     for a, b in zip(often.server.leaves(), seldom.server.leaves(), strict=True):
@@ -195,6 +238,8 @@ def test_it_learns(digits, simulate) -> None:
         {"folds": 1},
         {"test_rows": 0},
         {"initial_means": "zero"},
+        {"without_folds": "own"},
+        {"weights": "counts"},
     ],
 )
 def test_impossible_values_are_refused(options: dict) -> None:

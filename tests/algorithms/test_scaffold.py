@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pflrepro.algorithms import build_method
-from pflrepro.algorithms.scaffold import effective_steps
+from pflrepro.algorithms.momentum import effective_steps
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.trees import Tree

@@ -39,7 +39,8 @@ def ran(capsys: pytest.CaptureFixture[str], algorithm: str, *words: str) -> dict
 def test_run_prints_accuracy_with_spread(capsys, tmp_path: Path) -> None:
     found = ran(capsys, "fedavg+dbe", "--seeds", "3", "--store", str(tmp_path), "--option", "kappa=2")
     assert set(found) == {
-        *("algorithm", "accuracy", "rounds", "seconds_per_round", "run_folders", "curve", "curve_after_training")
+        *("algorithm", "accuracy", "rounds", "seconds_per_round", "backend", "device"),
+        *("run_folders", "stored", "curve", "curve_after_training"),
     }
     accuracy = found["accuracy"]
     assert set(accuracy) == {"mean", "std", "per_seed", "selection"}
@@ -63,6 +64,7 @@ def test_a_finished_run_is_reused_whatever_the_rule(capsys, tmp_path: Path) -> N
     again = ran(capsys, "fedavg", "--store", str(tmp_path), "--select", "last_round")
     assert again["curve"] == first["curve"]
     assert again["run_folders"] == first["run_folders"]
+    assert (first["stored"], again["stored"]) == (0, 1)
     assert again["accuracy"]["mean"] == first["curve"][-1]
     assert again["accuracy"]["std"] is None
     kept = {path: path.stat().st_mtime_ns for path in stamps if path.exists()}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pflrepro
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 
@@ -64,6 +67,20 @@ def test_each_channel_has_its_own_scale_and_offset() -> None:
     assert grey.batch(torch.tensor([0]), torch.float32)[0][0, 0, 0].tolist() == [1.0, 1.5]
     with pytest.raises(UserError, match=r"2 channels does not fit samples of \[3, 2, 2\]"):
         Federation(x, torch.tensor([0, 1]), [[0]], [[1]], unit=((1.0, 1.0), 0.0))
+
+
+def test_a_federation_by_name() -> None:
+    import pflrepro.experiments.identity as identity
+
+    assert pflrepro.load_federation is identity.load_federation
+    assert doctest.testmod(identity) == (0, 1)
+    digits = pflrepro.load_federation(pflrepro.DataConfig("digits", "iid", clients=5))
+    assert isinstance(digits, pflrepro.Federation) and digits.clients == 5
+
+
+def test_clients_without_training_samples_are_named() -> None:
+    assert "without" not in repr(build())
+    assert repr(build(train=[[0, 1], []])).endswith("3 test samples; clients without training samples: 1)")
 
 
 @given(st.integers(2, 40), st.floats(0.05, 0.95), st.integers(0, 5))

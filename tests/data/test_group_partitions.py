@@ -25,6 +25,88 @@ def test_small_groups_can_be_left_out() -> None:
         partition("group:2", torch.zeros(6, dtype=torch.int64), 3, groups=groups)
 
 
+@pytest.mark.parametrize(
+    ("spec", "share", "words"),
+    [
+        (
+            "group",
+            0.25,
+            "leaves 2 of 4 clients without training samples, client 1 first, which has 1 in all; group:2 leaves",
+        ),
+        (
+            "group",
+            0.6,
+            "leaves 3 of 4 clients without training samples, client 1 first, which has 1 in all; group:3 leaves",
+        ),
+        ("group:2", 0.6, "leaves 1 of 2 clients without training samples, client 1 first, which has 2 in all; group:3"),
+        (
+            "group-classes:2",
+            0.25,
+            "client 1 first, which has 1 in all; min_size = 0 allows clients that are only tested",
+        ),
+    ],
+)
+def test_a_client_without_training_samples_is_refused(spec: str, share: float, words: str) -> None:
+    """Group 7 has rows 0, 1, 4, 8; groups 8 and 11 have one row each, group 9 has two."""
+    groups, labels = torch.tensor([7, 7, 8, 9, 7, 9, 11, 7]), torch.tensor([0, 0, 0, 1, 0, 0, 0, 1])
+    common = {"groups": groups, "test_share": share}
+    if spec == "group-classes:2":
+        common["groups"] = torch.zeros(8, dtype=torch.int64)
+        labels = torch.tensor([0, 0, 0, 0, 0, 0, 0, 1])
+    with pytest.raises(UserError) as caught:
+        partition(spec, labels, **common)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+    division = partition(spec, labels, min_size=0, **common)
+    held = [len(train) for train in division.train]
+    assert 0 in held and sum(division.sizes()) == (8 if spec != "group:2" else 6)
+    single = partition(spec + "+stratified", labels, **common)
+    assert min(len(train) for train in single.train) >= 1, "a single sample of a class trains"
+
+
+def test_only_the_chosen_clients_must_have_training_samples() -> None:
+    groups = torch.tensor([1, 1, 1, 2, 3, 3])
+    labels = torch.zeros(6, dtype=torch.int64)
+    assert partition("group+first-of=all", labels, 1, groups=groups).sizes() == [3]
+    with pytest.raises(UserError, match="leaves 1 of 2 clients without training samples, client 1 first"):
+        partition("group+first-of=all", labels, 2, groups=groups)
+    with pytest.raises(UserError, match="'iid' leaves 6 of 6 clients without training samples"):
+        partition("iid", labels, 6)
+
+
+def test_each_class_of_a_client_is_split_by_itself() -> None:
+    """GRP-FED's notes: 80/20; of 10, 7, 3, 2 and 1 samples 2, 1, 1, 0 and 0 are tested (1.4 and 0.6 to the nearest)."""
+    labels = torch.tensor([0, 1, 2, 3, 4]).repeat_interleave(torch.tensor([10, 7, 3, 2, 1]))
+    labels = torch.cat([labels, torch.tensor([2, 2, 2, 2, 2])])
+    groups = torch.tensor([5] * 23 + [6] * 5)
+    division = partition("group+stratified", labels, groups=groups, test_share=0.2)
+    tested = [torch.bincount(labels[test], minlength=5).tolist() for test in division.test]
+    assert tested == [[2, 1, 1, 0, 0], [0, 0, 1, 0, 0]] and division.sizes() == [23, 5]
+    half = partition("group+stratified", labels, groups=groups, test_share=0.5)
+    assert torch.bincount(labels[half.test[0]], minlength=5).tolist() == [5, 4, 2, 1, 0], "halves are rounded up"
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(["iid", "dirichlet:0.3", "group", "lda:0.5"]), st.floats(0.05, 0.9), st.integers(0, 99))
+def test_stratified_moves_rows_between_the_parts_only(kind: str, share: float, seed: int) -> None:
+    labels, groups = torch.arange(600) * 7 % 6, torch.arange(600) // 6 % 5
+    common = {"groups": groups, "min_size": 0, "test_share": share}
+    plain, ours, again = (partition(spec, labels, 5, seed, **common) for spec in (kind, *[f"{kind}+stratified"] * 2))
+    assert ours.assignment(600)[0].equal(plain.assignment(600)[0])
+    assert all(a.equal(b) for a, b in zip(ours.test, again.test, strict=True))
+    counts, tested = ours.counts(classes=6), torch.stack([torch.bincount(labels[t], minlength=6) for t in ours.test])
+    assert ((tested - share * counts).abs() <= 0.5 + 1e-9).logical_or(tested == counts - 1).all()
+    assert (tested < counts).logical_or(counts == 0).all(), "every class that a client holds is trained on"
+    if kind == "iid":
+        other = partition(f"{kind}+stratified", labels, 5, seed + 1, **common)
+        assert not all(a.equal(b) for a, b in zip(ours.test, other.test, strict=True))
+
+
+def test_unused_rows_stay_unused() -> None:
+    labels, groups = torch.arange(60) % 3, torch.tensor([0] * 40 + [1] * 20)
+    division = partition("group:30+stratified", labels, groups=groups)
+    assert division.sizes() == [40] and max(rows.max() for rows in (*division.train, *division.test)) < 40
+
+
 @pytest.mark.parametrize("name", ["emnist", "femnist"])
 def test_the_protocol_takes_the_first_thousand_writers(name: str) -> None:
     """Of 1,010 writers with three samples, behind five with a single one, which cannot have two parts."""
@@ -116,7 +198,10 @@ def test_impossible_requests(spec: str, clients: int | None, groups: list | None
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("spec", ["group-classes:2", "group-dirichlet:0.5", "group+first-of=20+train-share=0.5"])
+@pytest.mark.parametrize(
+    "spec",
+    ["group-classes:2", "group-dirichlet:0.5", "group+first-of=20+train-share=0.5", "group+first-of=20+stratified"],
+)
 def test_a_gpu_gives_the_same_partition(spec: str) -> None:
     labels, groups = torch.arange(70_000) * 7 % 10, torch.arange(70_000) % 20
     clients = 10 if "first" in spec else 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,8 +108,21 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 def test_more_tokens_than_the_papers_networks_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news, "VOCABULARY", 9)
     assert articles(AGNEWS, write(tmp_path, TRAIN, TEST)).x.max() == 8
-    with pytest.raises(CorruptFile, match="have 10 different tokens, expected at most 9"):
+    with pytest.raises(CorruptFile, match="give a vocabulary of 10 tokens, <unk> among them; expected at most 9"):
         articles(AGNEWS, write(tmp_path, TRAIN, '"4","dog","cats"\n'))
+
+
+def test_the_complete_files_have_exactly_the_papers_vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Complete is what has the official numbers of rows, here two and one."""
+    monkeypatch.setattr(news, "VOCABULARY", 10)
+    paths = write(tmp_path, TRAIN, TEST)
+    complete = replace(AGNEWS, train_samples=2, samples=3)
+    with pytest.raises(CorruptFile, match=r"train\.csv and .*test\.csv give a vocabulary of 9 tokens.*exactly 10"):
+        articles(complete, paths)
+    for other in (replace(complete, samples=4), replace(complete, train_samples=1)):
+        assert len(articles(other, paths)) == 3
+    monkeypatch.setattr(news, "VOCABULARY", 9)
+    assert len(articles(complete, paths)) == 3
 
 
 @pytest.mark.skipif(DATA_ROOT is None, reason="needs the real articles: set PFLREPRO_DATA")

@@ -78,7 +78,7 @@ def test_the_order_of_calls_does_not_matter(request) -> None:
 def test_iid_sizes_differ_by_one_at_most(samples: int, clients: int, seed: int) -> None:
     if clients > samples:
         return
-    sizes = partition("iid", torch.zeros(samples, dtype=torch.int64), clients, seed).sizes()
+    sizes = partition("iid", torch.zeros(samples, dtype=torch.int64), clients, seed, min_size=0).sizes()
     assert sum(sizes) == samples and max(sizes) - min(sizes) <= 1
 
 
@@ -209,14 +209,15 @@ def test_clients_may_be_empty_where_that_is_allowed() -> None:
 
 def test_one_client_a_group() -> None:
     groups = torch.tensor([30, 10, 30, 20, 10, 30, 10, 10])
-    division = partition("group", torch.zeros(8, dtype=torch.int64), groups=groups)
+    division = partition("group", torch.zeros(8, dtype=torch.int64), groups=groups, min_size=0)
     members = [
         sorted([*train.tolist(), *test.tolist()]) for train, test in zip(division.train, division.test, strict=True)
     ]
     assert members == [[1, 4, 6, 7], [3], [0, 2, 5]]
     assert [len(train) for train in division.train] == [3, 0, 2]
-    given = partition("group", torch.zeros(8, dtype=torch.int64), groups=groups, min_size=40)
-    assert rows(given) == rows(division)  # a given partition is taken as it is
+    large = torch.tensor([0, 1] * 4)
+    given, taken = (partition("group", torch.zeros(8, dtype=torch.int64), groups=large, min_size=n) for n in (40, 1))
+    assert rows(given) == rows(taken)  # a given partition is taken as it is
 
 
 def test_counts_may_leave_samples_unused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 import torch
 from PIL import Image
 
-from pflrepro.data import shifts
+from pflrepro.data import frost, shifts
 from pflrepro.data.arrays import Arrays, save_arrays
-from pflrepro.data.corruptions import CORRUPTIONS
+from pflrepro.data.corruptions import CORRUPTIONS, corrupt
 from pflrepro.data.datasets import DATASETS, load_arrays
 from pflrepro.data.download import get, status, verify
 from pflrepro.data.federation import Federation
@@ -20,6 +21,7 @@ from pflrepro.data.partition import Partition
 from pflrepro.data.rotation import ANGLES
 from pflrepro.data.shifts import Clients, pair_of, shifted
 from pflrepro.errors import CorruptFile, MissingData, UserError
+from pflrepro.papers.availability import missing_data
 from pflrepro.randomness import generator
 
 TRAIN, TEST = 60, 8
@@ -89,11 +91,13 @@ def test_a_missing_source_names_the_source(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="pflrepro data get mnist"):
         load_arrays("rotated-mnist", tmp_path)
     row = status(tmp_path, "rotated-mnist")[0]
-    assert row["state"] == "absent" and row["detail"] == "made from mnist, which is absent"
+    assert row["state"] == "absent"
+    assert row["detail"] == "made from mnist, which is absent: get it with `pflrepro data get mnist`"
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "mnist.npz").write_bytes(b"rubbish")
-    states = {row["name"]: row["state"] for row in status(tmp_path, ["mnist", "rotated-mnist"])}
-    assert states == {"mnist": "corrupt", "rotated-mnist": "absent"}
+    source, derived = status(tmp_path, ["mnist", "rotated-mnist"])
+    assert source["state"] == derived["state"] == "corrupt" and "mnist.npz is corrupt" in source["detail"]
+    assert derived["detail"] == f"made from mnist, which is corrupt: {source['detail']}"
 
 
 def test_a_present_source_is_all_that_a_derived_set_needs(root: Path) -> None:
@@ -230,8 +234,78 @@ def test_a_root_that_cannot_be_written_keeps_nothing(root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)
-def test_new_clients_meet_every_corruption(kind: str) -> None:
-    assert DATASETS[f"cifar10-{kind}-3"].shift == f"corrupt-all:{kind},3"
+def test_new_clients_meet_every_corruption(root: Path, kind: str) -> None:
+    """Each image of each client, training and test, is the corruption at severity 3 of its row's own draw."""
+    spec, before = DATASETS[f"cifar10-{kind}-3"], clients_of("cifar10", root, clients=17)
+    after = shifted(spec, before, 4, root)
+    for row in np.concatenate([*before.train, *before.test]).tolist():
+        random = generator(4, f"shift/{kind}/3", client=row)
+        made = corrupt(before.x[row].numpy(), kind, 3, random, PHOTOGRAPHS)
+        np.testing.assert_array_equal(after.x[row], made)
+        assert (made != before.x[row].numpy()).any()
+
+
+FROSTY = ("cifar10-s", "cifar10-s-paper", "cifar100-s", "cifar100-s-paper", "cifar10-frost-3")
+
+
+@pytest.fixture
+def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frost.importlib.util, "find_spec", lambda name: None)
+
+
+def place_photographs(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Five files with the expected checksums, which stand for the photographs."""
+    folder = root / "frost" / "original"
+    folder.mkdir(parents=True)
+    for name in frost.PHOTOGRAPHS:
+        (folder / name).write_bytes(b"photograph")
+    sums = dict.fromkeys(frost.PHOTOGRAPHS, hashlib.sha256(b"photograph").hexdigest())
+    monkeypatch.setattr(frost, "PHOTOGRAPHS", sums)
+    return folder
+
+
+def test_which_sets_need_the_photographs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve clients with two images each: half of them meet the first six corruptions."""
+
+    def none(root: Path) -> list:
+        raise MissingData("no photographs")
+
+    monkeypatch.setattr("pflrepro.data.frost.frost_photographs", none)
+    found = []
+    for name in (name for name, spec in DATASETS.items() if spec.shift.startswith("corrupt")):
+        before = clients_of(name, root)
+        try:
+            shifted(DATASETS[name], replace(before, train=[rows[:1] for rows in before.train]), 1, root)
+        except MissingData:
+            found.append(name)
+    assert sorted(found) == sorted(FROSTY) == sorted(n for n, spec in DATASETS.items() if frost.needed_by(spec.shift))
+
+
+def test_a_set_without_its_photographs_is_absent(root: Path, no_package: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingData, match="pip install --no-deps imagecorruptions-imaug") as caught:
+        frost.find_photographs(root)
+    for row, checked in zip(status(root, FROSTY), verify(FROSTY, root), strict=True):
+        assert row["state"] == checked["state"] == "absent"
+        assert row["detail"] == checked["detail"] == missing_data(row["name"], root) == str(caught.value)
+    with pytest.raises(MissingData) as again:
+        get("cifar10-s", root)
+    assert str(again.value) == str(caught.value)
+    assert status(root, "cifar10-fog-3")[0]["state"] == "present" and missing_data("cifar10-fog-3", root) is None
+    folder = place_photographs(root, monkeypatch)
+    assert get("cifar10-s", root)[0]["action"] == "present" and missing_data("cifar10-s", root) is None
+    assert {row["state"] for row in status(root, FROSTY)} == {"present"}
+    assert {row["state"] for row in verify(FROSTY, root)} == {"ok"}
+    (folder / "frost3.png").write_bytes(b"another")
+    row = status(root, "cifar10-frost-3")[0]
+    assert row["state"] == "corrupt" and "frost3.png is not the photograph" in row["detail"]
+
+
+def test_all_that_is_lacking_is_said(tmp_path: Path, no_package: None) -> None:
+    detail = status(tmp_path, "cifar10-s")[0]["detail"]
+    assert detail.startswith(
+        "made from cifar10, which is absent: get it with `pflrepro data get cifar10`; the corruption"
+    )
+    assert missing_data("cifar10-s", tmp_path) == "data set cifar10-s not downloaded (pflrepro data get cifar10-s)"
 
 
 def test_every_shift_is_known() -> None:

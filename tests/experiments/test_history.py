@@ -19,6 +19,7 @@ def history() -> dict[str, np.ndarray]:
         "correct_after": np.array([[-1, -1], [3, -1], [0, 6]]),
         "participated": np.array([[False, False], [True, False], [True, True]]),
         "seconds": np.zeros(3),
+        "seconds_aggregation": np.zeros(3),
         "seconds_evaluation": np.ones(3),
         "test_samples": np.array([5, 6]),
         "train_samples": np.array([15, 0]),
@@ -41,6 +42,7 @@ def test_a_good_history_comes_back_in_the_schema_s_order():
         ("correct_after", np.full((3, 2), -2), "correct_after has impossible values"),
         ("loss", np.full((3, 2), -1.0), "loss has impossible values"),
         ("seconds", np.array([0.0, np.nan, 1.0]), "seconds has impossible values"),
+        ("seconds_aggregation", np.array([0.0, -1.0, np.nan]), "seconds_aggregation has impossible values"),
         ("seconds_evaluation", np.array([0.0, -1.0, 1.0]), "seconds_evaluation has impossible values"),
         ("test_samples", np.array([5, 6, 7]), r"correct is int64 \[3, 2\], not int64 \[3, 3\]"),
         ("train_samples", np.array([-1, 2]), "train_samples has impossible values"),
@@ -60,6 +62,13 @@ def test_names_must_be_those_of_the_schema():
         check_history(history() | {"more": np.zeros(1)})
     with pytest.raises(CorruptFile, match="round is int64"):
         check_history({name: array[:0] for name, array in history().items()})
+
+
+def test_a_history_of_before_aggregation_was_timed_stays_readable():
+    before = {name: array for name, array in history().items() if name != "seconds_aggregation"}
+    found = check_history(before)
+    assert list(found) == list(SCHEMA) and np.isnan(found["seconds_aggregation"]).all()
+    assert len(check_history(cut(found, 2))["seconds_aggregation"]) == 2
 
 
 def test_a_cut_keeps_the_clients():

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from pflrepro.errors import UserError
 from pflrepro.metrics import accuracy
 
 # Three evaluations of three clients with 10, 30 and 0 test samples.
@@ -24,6 +25,13 @@ def test_pooled_weighs_clients_by_their_test_samples():
 
 def test_after_training_counts_only_clients_that_have_trained():
     np.testing.assert_array_equal(accuracy.pooled_after(HISTORY), [math.nan, 0.8, 0.85])
+
+
+def test_clients_after_training_and_their_plain_mean():
+    each = accuracy.per_client_after(HISTORY)
+    np.testing.assert_array_equal(each[:2], [[math.nan] * 3, [0.8, math.nan, math.nan]])
+    np.testing.assert_array_equal(each[2], [1.0, 0.8, math.nan])
+    np.testing.assert_allclose(accuracy.mean_over_clients_after(HISTORY), [math.nan, 0.8, 0.9], rtol=1e-15)
 
 
 def test_the_plain_mean_leaves_out_clients_without_test_samples():
@@ -52,5 +60,5 @@ def test_one_trial_has_no_standard_error():
     spread = accuracy.spread([0.5])
     assert (spread.mean, spread.std, spread.n) == (0.5, 0.0, 1)
     assert math.isnan(spread.standard_error)
-    with pytest.raises(ValueError, match="no values"):
+    with pytest.raises(UserError, match="one value or more in a row"):
         accuracy.spread([])

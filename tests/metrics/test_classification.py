@@ -125,3 +125,16 @@ def test_probabilities_do_not_overflow() -> None:
 def test_arrays_that_do_not_fit_are_refused(call, message: str) -> None:
     with pytest.raises(UserError, match=message):
         call()
+
+
+@pytest.mark.parametrize("labels", [[0, 5, 1], [0, -1, 1]])
+def test_labels_that_are_no_class_are_refused_alike(labels) -> None:
+    scores = np.array([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]])
+    for measure in (
+        auc_by_class,
+        auc,
+        lambda *given: auc(*given, average="micro"),
+        lambda *given: auc(*given, average="weighted"),
+    ):
+        with pytest.raises(UserError, match=rf"every label must lie in 0\.\.1, not {min(labels)}\.\.{max(labels)}"):
+            measure(labels, scores)

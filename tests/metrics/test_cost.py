@@ -62,6 +62,13 @@ def history(seconds, tests, correct=(1, 5, 9, 9), rounds=(0, 1, 2, 4)):
     }
 
 
+def test_aggregation_is_a_part_of_a_round() -> None:
+    run = history([0, 100, 2, 4], [50, 9, 1, 2])
+    assert math.isnan(cost.timing(run).aggregation)  # made before it was kept
+    found = cost.timing(run | {"seconds_aggregation": np.array([0.0, 50.0, 0.5, 1.0])})
+    assert (found.iteration, found.evaluation, found.aggregation, found.training) == (3.0, 1.0, 0.5, 1.5)
+
+
 def test_time_of_a_round() -> None:
     """The first round is warm-up; the last evaluation closes two rounds."""
     run = history([0, 100, 2, 4], [50, 9, 1, 2])

@@ -80,6 +80,11 @@ def test_curves_that_are_none_are_refused(call) -> None:
         call()
 
 
-def test_a_threshold_is_a_number() -> None:
-    with pytest.raises(UserError, match="threshold must be a number"):
-        rounds_to(math.nan, [0.1])
+@pytest.mark.parametrize("threshold", ["0.5", None, float("nan")])
+def test_a_threshold_is_a_number(threshold) -> None:
+    with pytest.raises(UserError, match="a threshold must be a number, not"):
+        rounds_to(threshold, [0.1, 0.9])
+
+
+def test_a_threshold_may_be_numpy_s() -> None:
+    assert rounds_to(np.float32(0.5), [0.1, 0.9]) == 1

@@ -96,3 +96,9 @@ def test_gpfl_table_3_is_std_over_the_accuracy_of_its_tables_1_and_2() -> None:
             assert ratio == pytest.approx(mine["coefficient_of_variation_x1e-2"], abs=0.06), row.method
             checked += 1
     assert checked == 11
+
+
+def test_without_test_samples_there_is_no_best_round() -> None:
+    nothing = {"correct": np.zeros((3, 2), int), "test_samples": np.zeros(2, int)}
+    with pytest.raises(UserError, match="no client has test samples"):
+        fairness.at_best_round(nothing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -245,3 +246,33 @@ def test_options_are_checked(options: dict, message: str) -> None:
 
 def test_examples() -> None:
     assert doctest.testmod(leakage).failed == 0
+
+
+def test_by_default_no_more_dummies_at_a_time_than_the_memory_holds(monkeypatch) -> None:
+    """Five dummies' memory for three victims of three restarts: launches of 5 and 4, and the same numbers."""
+    seen = replace(tiny(samples=2, victims=3), activations=11)
+    attack = Attack(steps=3, inner=4, restarts=3)
+    whole = recover(seen, attack)
+    # 2 samples of 16 numbers and 3 outputs, 208 vectors; 10 x (8 * 17 + 3 * 9) parameters; 12 x 2 x 11 activations
+    assert leakage.bytes_each(seen, attack) == 8 * (208 * 38 + 10 * 163 + 12 * 22)
+    assert leakage.bytes_each(seen, Attack(optimiser="adam")) == 8 * (8 * 38 + 10 * 163 + 12 * 22)
+    launches = []
+    attacked = leakage._attacked
+
+    def watched(seen, attack, rows, start):
+        launches.append(rows.tolist())
+        return attacked(seen, attack, rows, start)
+
+    monkeypatch.setattr(leakage, "_attacked", watched)
+    monkeypatch.setattr(leakage, "MEMORY", 5 * leakage.bytes_each(seen, attack) + 1)
+    parts = recover(seen, attack)
+    assert launches == [[0, 0, 0, 1, 1], [1, 2, 2, 2]]
+    torch.testing.assert_close(parts.every, whole.every, rtol=1e-6, atol=1e-10)
+    monkeypatch.setattr(leakage, "MEMORY", 1)
+    recover(seen.first(1), attack)
+    assert launches[2:] == [[0], [0], [0]]
+
+
+def test_rows_together_are_one_at_least() -> None:
+    with pytest.raises(UserError, match="rows together must be a whole number >= 1, not 0"):
+        recover(tiny(), Attack(steps=0), together=0)

@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from pflrepro.algorithms import build_method
 from pflrepro.conformance import federation
@@ -207,3 +209,65 @@ def test_options_are_checked(options: dict, message: str) -> None:
 
 def test_examples() -> None:
     assert doctest.testmod(mdl).failed == 0
+
+
+def test_half_precision_is_probed_in_float32() -> None:
+    x, y = labelled(30)
+    x = (100 * x).round() * 8  # exact in float16; their squares are not
+    (half,), (single,) = (curves([(x.to(dtype), y)], 3, SMALL) for dtype in (torch.float16, torch.float32))
+    assert np.isfinite(half.losses).all()
+    np.testing.assert_array_equal(half.losses, single.losses)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"classes": 2.5}, "classes must be a whole number >= 1, not 2.5"),
+        ({"workers": 0}, "workers must be a whole number >= 1, not 0"),
+        ({"memory": -1}, "memory must be a whole number >= 1, not -1"),
+    ],
+)
+def test_the_work_s_options_are_checked(options: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        curves([labelled(30)], **({"classes": 3, "probe": SMALL} | options))
+
+
+def test_labels_must_be_whole_and_pools_large_enough() -> None:
+    x, y = labelled(30)
+    with pytest.raises(UserError, match="set 0's labels must be whole numbers: 30 of 30 are not"):
+        curves([(x, y.double() + 0.5)], 3, SMALL)
+    for pool in (0, 5, 10.5):
+        with pytest.raises(UserError, match=f"samples in the pool must be a whole number >= 10, not {pool}"):
+            curve_sizes(pool)
+    assert curve_sizes(np.int64(787)).tolist() == curve_sizes(787).tolist()
+
+
+@pytest.mark.parametrize("losses", [[1.0], [[1.0, 2.0]], []])
+def test_a_codelength_needs_a_loss_a_size(losses) -> None:
+    with pytest.raises(UserError, match="one loss a size"):
+        online_codelength([10, 20], losses)
+
+
+def test_features_are_copied_once() -> None:
+    class Made(TorchDispatchMode):
+        """Bytes of floating-point tensors that came to be, without views of others."""
+
+        made = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            given = {each.untyped_storage().data_ptr() for each in tree_leaves((args, kwargs)) if torch.is_tensor(each)}
+            for each in tree_leaves(result):
+                if (
+                    torch.is_tensor(each)
+                    and each.is_floating_point()
+                    and each.untyped_storage().data_ptr() not in given
+                ):
+                    self.made += each.nbytes
+            return result
+
+    sets = [labelled(40, features=500, seed=seed) for seed in range(3)]
+    with Made() as watch:
+        flat, _, pools = mdl._flatten(sets, 3, SMALL)
+    assert len(pools) == 3 and flat.shape == (120, 500)
+    assert flat.nbytes <= watch.made < 2.1 * flat.nbytes  # the table, and |x|, which isfinite makes set by set

@@ -131,3 +131,13 @@ def test_a_measure_of_one_s_own_and_unknown_ones(made_up) -> None:
     assert constant.plain == 0.5
     with pytest.raises(UserError, match="unknown measure 'acuracy'; valid: accuracy"):
         pers.own(made_up, "acuracy")
+
+
+def test_the_auc_of_scores_is_that_of_their_softmax() -> None:
+    """Three of four pairs are in order by the softmax, none by the logits; against scikit-learn."""
+    labels = np.array([0, 1, 1, 0])
+    scores = np.array([[1.0, 0.0], [9.0, 8.5], [3.0, 9.0], [2.0, 2.0]])
+    chance = np.exp(scores[:, 0]) / np.exp(scores).sum(1)
+    assert pers.auc_score(labels, scores) == pytest.approx(sk.roc_auc_score(labels == 0, chance)) == 0.75
+    assert sk.roc_auc_score(labels == 0, scores[:, 0]) == 0.0
+    assert np.isnan(pers.auc_score(np.zeros(4, np.int64), scores))

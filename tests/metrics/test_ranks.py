@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pflrepro.errors import UserError
-from pflrepro.metrics.ranks import average_ranks, critical_difference, largest_block, table_of
+from pflrepro.metrics.ranks import average_ranks, critical_difference, friedman, largest_block, table_of
 
 NAMES = ("a", "b", "c", "d")
 
@@ -132,3 +132,13 @@ def test_a_table_from_cells() -> None:
 def test_what_cannot_be_ranked_is_refused(call, message: str) -> None:
     with pytest.raises(UserError, match=message):
         call()
+
+
+def test_friedman_by_hand() -> None:
+    """Rank sums 5, 6, 7 around 6 over three data sets, each with a spread of 2: chi2 = 2 * 2 / 6, F = 2 chi2 / (6 - chi2)."""
+    statistic, p, f_statistic, f_p = friedman([[1, 2, 3], [2, 1, 3], [2, 3, 1]])
+    assert (statistic, p) == pytest.approx((2 / 3, math.exp(-1 / 3)))
+    assert (f_statistic, f_p) == pytest.approx((0.25, stats.f.sf(0.25, 2, 4)))
+    assert friedman([[1, 2, 3], [2, 1, 3], [2, 2, 2]])[0] == pytest.approx(2 * 6 / 4)  # ties: sums 5, 5, 8, spread 4
+    assert friedman([[1.5, 1.5], [1.5, 1.5]]) == (0.0, 1.0, 0.0, 1.0)
+    assert friedman([[1, 2], [1, 2]])[2:] == (math.inf, 0.0)

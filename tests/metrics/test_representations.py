@@ -13,6 +13,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 import pflrepro
 from pflrepro.errors import UserError
 from pflrepro.metrics import representations as rep
+from pflrepro.metrics.leakage import observe
+from pflrepro.metrics.predictions import predict
 from pflrepro.metrics.representations import Features, collect, collect_layers
 from pflrepro.simulation.inspection import client_models, samples
 from pflrepro.trees import Tree
@@ -188,3 +190,33 @@ def test_local_training_biases_the_model() -> None:
     counts = np.bincount(after.scores(x[other]).argmax(1), minlength=10) / int(other.sum())
     np.testing.assert_allclose(found.predicted_after[2], counts)
     assert found.separation_after[2] == pytest.approx(rep.class_separation(after.features(x), y))
+
+
+def test_a_plane_needs_two_numbers() -> None:
+    with pytest.raises(UserError, match="features of two numbers or more"):
+        rep.tsne([torch.rand(20, 1)], perplexity=3)
+
+
+@pytest.mark.parametrize("index", [1, -1])
+def test_only_seeds_that_are_there_can_be_looked_at(dbe, index: int) -> None:
+    simulation = dbe
+    looks = (
+        lambda: collect(simulation, index=index),
+        lambda: collect(simulation, index=index, after=True),
+        lambda: predict(simulation, index),
+        lambda: observe(simulation, "extractor", index),
+        lambda: rep.local_bias(simulation, index),
+    )
+    for look in looks:
+        with pytest.raises(UserError, match=rf"index of a seed must lie in 0\.\.0 .*not {index}"):
+            look()
+
+
+def test_labels_are_whole_numbers() -> None:
+    with pytest.raises(UserError, match="labels must be whole numbers: 1 of 4 are not"):
+        rep.class_separation(torch.rand(4, 2), torch.tensor([0.0, 0.5, 1.0, 1.0]))
+
+
+def test_half_precision_is_measured_in_float32() -> None:
+    z = torch.tensor([[300.0], [302.0], [-300.0], [-302.0]], dtype=torch.float16)  # squares overflow in float16
+    assert rep.class_separation(z, torch.tensor([0, 0, 1, 1])) == pytest.approx(4 * 301**2 / 4)

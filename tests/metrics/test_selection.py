@@ -52,7 +52,7 @@ def test_the_nearest_rule_is_named_first():
 
 @pytest.mark.parametrize("curve", [[], [0.5, float("nan")], [[0.5]]])
 def test_curves_without_numbers_are_refused(curve):
-    with pytest.raises(ValueError, match="best_round needs a curve"):
+    with pytest.raises(UserError, match="best_round needs a curve"):
         select("best_round", curve)
 
 

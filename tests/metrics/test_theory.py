@@ -142,3 +142,21 @@ def test_domains_are_checked() -> None:
     ):
         with pytest.raises(UserError, match=message):
             theory.threshold_divergence(a, other)
+
+
+@pytest.mark.parametrize("delta", [2, -0.5, float("nan")])
+def test_a_quantile_needs_a_probability(delta) -> None:
+    with pytest.raises(UserError, match="delta must be a number >= 0 and <= 1"):
+        simulate(Setting.of_shift(1.0, 5), 0.5, draws=2).quantile(delta)
+
+
+@pytest.mark.parametrize(("samples", "others"), [(0, None), (5, 0), (2.5, None)])
+def test_settings_need_samples(samples, others) -> None:
+    with pytest.raises(UserError, match="samples must be a whole number >= 1"):
+        Setting.of_shift(1.0, samples, others=others)
+
+
+@pytest.mark.parametrize("quantiles, bounds", [([], []), ([[1.0]], [[0.0]]), ([[np.nan]], [[1.0]]), ([[]], [[]])])
+def test_a_constant_needs_positive_bounds(quantiles, bounds) -> None:
+    with pytest.raises(UserError, match="positive bounds"):
+        theory.fit_constant(quantiles, bounds)

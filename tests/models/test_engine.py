@@ -1,4 +1,4 @@
-"""One round of one network a family: the batched backend gives the loop's numbers."""
+"""One round of every network: the batched backend, and the graph's without capture, give the loop's numbers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import torch
 
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.data.federation import Federation
-from pflrepro.models import find
+from pflrepro.models import MODELS, build_model, find
+from pflrepro.models.split import buffers_of
 from pflrepro.simulation import Settings, Simulation
 
 ROWS = (4, 6)  # training samples of the two clients
+# Batch norm over two samples whose maps are single positions turns rounding errors into other signs: larger samples for these.
+SIDES = {"cnn-digits-bn": 12, "resnet18": 48, "resnet18-small": 16, "ecg-resnet": 32}
 
 
 def federation(name: str, shape: tuple[int, ...]) -> Federation:
@@ -27,13 +30,13 @@ def federation(name: str, shape: tuple[int, ...]) -> Federation:
     return Federation(torch.as_tensor(x), torch.arange(count) % 3, parts[:2], parts[2:], classes=3)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["cnn4@conv1", "fedpac-cnn5", "domainbed-cnn", "resnet20-gn", "ecg-resnet@b1", "cct-7-3x1", "fasttext", "har-cnn"],
-)
+@pytest.mark.parametrize("name", [*MODELS, "cnn4@conv1", "ecg-resnet@b1"])
 def test_batched_is_the_loop(name: str, smallest: Callable[[str], tuple]) -> None:
     """Parameters, running statistics and scores after a round of two steps and three."""
-    data, settings = federation(name, smallest(name)), Settings(1, batch_size=2, lr=0.01)
+    entry, least = find(name)[0], smallest(name)
+    side = SIDES.get(entry.name, least[-1])
+    shape = tuple(side if length == entry.takes.least else length for length in least)
+    data, settings = federation(name, shape), Settings(1, batch_size=2, lr=0.01)
     found = []
     for backend in ("loop", "batched", "graph"):
         simulation = Simulation(FedAvg(), data, name, settings, [0], backend=backend, workers=1, dtype="float64")
@@ -44,7 +47,9 @@ def test_batched_is_the_loop(name: str, smallest: Callable[[str], tuple]) -> Non
         assert any(not torch.equal(before[key], value) for key, value in after.items())
         found.append(simulation.state_of(0) | {"loss": simulation.history(0)["loss"]})
     paths = [path for path in found[0] if path.startswith(("server/", "kept/")) or path == "loss"]
-    assert len(paths) > 3 and (name.startswith("ecg") == any(path.startswith("kept/") for path in paths))
+    network = build_model(name, shape, 3, 0)
+    statistics = any(buffers_of(part).has_leaves() for part in (network.base, network.head))
+    assert len(paths) > 3 and statistics == any(path.startswith("kept/") for path in paths)
     for other in found[1:]:
         for path in paths:
             np.testing.assert_allclose(other[path], found[0][path], rtol=1e-9, atol=1e-9, err_msg=path)

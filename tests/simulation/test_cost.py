@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from pflrepro.algorithms.registry import ALGORITHMS
-from pflrepro.simulation.cost import Cost, cost_of_default
+from pflrepro.algorithms.registry import ALGORITHMS, build_method
+from pflrepro.simulation.cost import Cost, cost_of, cost_of_default
 
 VALVE = 2 * (512 * 512 + 512) + 2 * 2 * 512  # GPFL's two dense layers and two layer norms
 GENERATOR = (512 + 10) * 512 + 2 * 512 + 512 * 512 + 512  # no bias before the batch norm
@@ -48,7 +48,7 @@ EXPECTED = {
     "afl": (lambda c: (c.model, c.model + 1, 0), (1, 1, 0)),
     "q-ffl": (lambda c: (c.model, c.model + 1, 0), (1, 1, 0)),
     "groupdro": (lambda c: (c.model, c.model + 1, 0), (1, 0, 0)),
-    "fedmix": (lambda c: (c.model, c.model, 0), (1, 0, 0)),  # one pass here, under a second derivative
+    "fedmix": (lambda c: (c.model, c.model, 0), (1, 0, 0)),  # one pass under a second derivative: see `products` below
     # half of the steps train the discriminator, on features that need no gradient
     "dann": (lambda c: (c.model + DISCRIMINATOR, c.model + DISCRIMINATOR, 0), (0.5, 0.5, 0)),
     # 32 virtual samples beside each batch of 10, and C further outputs
@@ -87,20 +87,55 @@ def test_the_counted_cost_is_that_of_the_published_table(name: str) -> None:
     assert all(math.isclose(a, b, abs_tol=0.011) for a, b in zip(found, passes, strict=True)), (name, found)
 
 
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("fedavg", 1, 1),
+        ("fedprox", 1, 1),
+        ("per-fedavg", 2, 2),
+        ("ditto", 2, 2),
+        ("fedmix", 2, 3),  # the published table's estimate
+        ("fedntd", 1.3, 1.4),  # a forward pass is about a third of one with a gradient
+        ("apple", 1.05, 1.2),  # its mixtures of 20 models
+        ("vhl", 4.2, 4.3),  # 32 virtual samples beside each batch of 10
+    ],
+)
+def test_products_count_what_passes_do_not(name: str, low: float, high: float) -> None:
+    assert low - 1e-9 <= cost_of_default(name).products <= high + 1e-9
+
+
+def test_products_of_derivatives_of_derivatives() -> None:
+    """Per-FedAvg's Hessian-free form takes four gradients where the first order one takes two."""
+    hessian_free = cost_of(build_method("per-fedavg", {"variant": "hf"}))
+    assert hessian_free.products == pytest.approx(4) and hessian_free.backward == 4
+    exact = cost_of(build_method("per-fedavg", {"variant": "exact"}))
+    assert exact.products > exact.backward == 3
+
+
+def test_data_that_all_are_given() -> None:
+    """VHL: 2,000 images with a label; FedMix: ten averages of each of the 20 clients' 100 samples, with soft labels."""
+    assert cost_of_default("vhl").supplied == 2000 * (28 * 28 + 1)
+    assert cost_of_default("fedmix").supplied == 20 * 10 * (28 * 28 + 10)
+    assert cost_of_default("fedavg").supplied == 0
+
+
 def test_every_method_has_an_expected_cost() -> None:
     assert set(ALGORITHMS) <= set(EXPECTED)
 
 
 def test_sizes_are_told_in_networks_and_passes_as_they_are() -> None:
     cost = Cost(8, 6, 2, 20, 3, 2, down=16, up=4, supplied=5, memory=2, forward=1.5, backward=2.0, head_only=0.25,
-                test_backward=3.0, test_forward=0.5, server_steps=9)  # fmt: skip
+                test_backward=3.0, test_forward=0.5, server_steps=9, products=1.75)  # fmt: skip
     assert cost.relative() == {
         "down": 2.0,
         "up": 0.5,
+        "supplied": 0.625,
         "memory": 0.25,
         "backward": 2.0,
         "forward": 1.5,
         "head_only": 0.25,
         "test_backward": 3.0,
         "test_forward": 0.5,
+        "products": 1.75,
+        "server_steps": 9,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,24 @@ def test_seconds_are_measured(simulate) -> None:
     assert (
         history["seconds"][0] == 0 and (history["seconds"][1:] > 0).all() and (history["seconds_evaluation"] > 0).all()
     )
+
+
+def test_aggregation_is_timed_apart(simulate, monkeypatch) -> None:
+    """Every look at the watch is a second later: training and aggregation lie between looks 1, 2, 3 and 4 of a round."""
+    looks = itertools.count()
+    monkeypatch.setattr("pflrepro.simulation.simulation.now", lambda device: float(next(looks)))
+    history = simulate(FedAvg(), rounds=4, every=2).history(0)
+    assert history["seconds"].tolist() == [0.0, 6.0, 6.0]
+    assert history["seconds_aggregation"].tolist() == [0.0, 2.0, 2.0]
+    assert history["seconds_evaluation"].tolist() == [1.0] * 3
+
+
+def test_a_checkpoint_of_before_aggregation_was_timed_is_taken_up(simulate) -> None:
+    simulation = simulate(FedAvg(), rounds=2)
+    state = {name: value for name, value in simulation.state().items() if "seconds_aggregation" not in name}
+    simulation.restore(state)
+    assert np.isnan(simulation.history(0)["seconds_aggregation"]).tolist() == [True] * 3
+    assert (simulation.history(0)["seconds"][1:] > 0).all()
 
 
 def test_with_selected_receivers_an_absent_client_is_tested_with_what_it_trained_last(simulate) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from matplotlib import colormaps
 
 from pflrepro.errors import UserError
 from pflrepro.metrics.leakage import Attack, Observation, Recovered
@@ -75,7 +76,14 @@ def test_planes_share_their_limits_and_move(tmp_path) -> None:
     snapshots = [snapshot(1), snapshot(2, True)]
     for colour in ("class", "client"):
         figure = embedding.planes(snapshots, points, colour=colour)
-        left, right = figure.axes
+        left, right, bar = figure.axes
+        count = 3 if colour == "class" else 4
+        assert (bar.get_ylabel(), bar.get_ylim()) == (colour, (-0.5, count - 0.5))
+        key = snapshots[0].labels if colour == "class" else snapshots[0].clients
+        hues = colormaps["hsv"](np.arange(count) / count)[:, :3]
+        shown = np.concatenate([dots.get_facecolor()[:, :3] for dots in left.collections])
+        np.testing.assert_allclose(shown, hues[key])  # the clients ascend
+        np.testing.assert_allclose(bar.collections[-1].get_cmap()(np.arange(count))[:, :3], hues)
         assert left.get_xlim() == right.get_xlim() and left.get_xlim()[0] < -6 < 6 < left.get_xlim()[1]
         assert right.get_title(loc="left") == "round 2, after local training"
         assert [len(dots.get_offsets()) for dots in left.collections] == [2, 1, 1]

@@ -34,14 +34,19 @@ def tokens(text: str) -> list[str]:
 def articles(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """int32 [127600, 200] token ids; training rows first. A text is its title, a blank, its description.
 
-    Vocabulary [LIB-era]: <unk> = 0, then all tokens of both files by falling frequency, equal ones in alphabetical order.
+    Vocabulary [LIB-era]: <unk> = 0, then all tokens of both files by falling frequency, equal ones in alphabetical order. That of
+    the complete files, told by their numbers of rows, has exactly `VOCABULARY` entries; fewer rows may have fewer, never more.
+    Raises `CorruptFile`.
     """
     parts = [_rows(paths[role], spec.classes) for role in ("train", "test")]
     texts = [tokens(text) for part in parts for text, _ in part]
     vocabulary = _vocabulary(texts)
-    if len(vocabulary) >= VOCABULARY:
+    complete = [len(part) for part in parts] == [spec.train_samples, spec.samples - spec.train_samples]
+    entries = len(vocabulary) + 1
+    if entries > VOCABULARY or (complete and entries != VOCABULARY):
         raise CorruptFile(
-            f"{paths['train']} and {paths['test']} have {len(vocabulary) + 1:,} different tokens, expected at most {VOCABULARY:,}"
+            f"{paths['train']} and {paths['test']} give a vocabulary of {entries:,} tokens, <unk> among them; expected "
+            f"{'exactly' if complete else 'at most'} {VOCABULARY:,}"
         )
     x = np.full((len(texts), LENGTH), _UNKNOWN, dtype=np.int32)
     for row, words in enumerate(texts):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.received_loss import ReportedLoss
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, check_word
+from pflrepro.errors import check_range, check_words
 from pflrepro.trees import Tree
 
 _WORDS = {
@@ -54,8 +54,7 @@ class AdaptivePower(ReportedLoss):
         super().__post_init__()
         check_range("GRP-FED's q0", self.q0, 0)
         check_range("GRP-FED's q_step", self.q_step, 0)
-        for option, valid in _WORDS.items():
-            check_word(f"{option} of GRP-FED", getattr(self, option), valid)
+        check_words(self, "GRP-FED", _WORDS)
 
     def init_server(self, setup: Setup) -> Tree:
         zero = setup.zeros()
@@ -65,17 +64,17 @@ class AdaptivePower(ReportedLoss):
         return server | Tree(reports=Tree(loss=setup.zeros(setup.clients), known=setup.zeros(setup.clients)))
 
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
-        changed = Tree()
+        changed, losses = Tree(), uploads.F
         if "reports" in server:
             newest = Tree(loss=uploads.F, known=torch.ones_like(uploads.F))
             changed = Tree(reports=server.reports.put(cohort.id, newest))
-        losses = uploads.F if self.spread_of == "cohort" else changed.reports.loss[changed.reports.known > 0]
+            known = changed.reports.known > 0
+            losses = changed.reports.loss[known] if self.spread_of == "all" else uploads.F
         spread = losses.std(correction=0)
         q = self.power(server, spread)
         if self.summed_over == "cohort":
             params = uploads.params.mix(powers(q, uploads.F))
         else:
-            known = changed.reports.known > 0
             weights = powers(q, changed.reports.loss, known)[cohort.id]
             absent = 1 - weights.sum()
             params = uploads.params.mix(weights) + absent * server.params.only(uploads.params)

@@ -12,7 +12,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Task
-from pflrepro.errors import check_range, check_word
+from pflrepro.errors import check_range, check_words
 from pflrepro.trees import Tree, repeat
 
 EPSILON = 1e-3  # base of the exponential scheduler [off]
@@ -59,8 +59,7 @@ class Apple(Method):
         check_range("APPLE's weight_rate", self.weight_rate, 0)
         check_range("APPLE's mu", self.mu, 0)
         check_range("APPLE's horizon", self.horizon, 0, 1)
-        for option, valid in _WORDS.items():
-            check_word(f"{option} of APPLE", getattr(self, option), valid)
+        check_words(self, "APPLE", _WORDS)
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -114,12 +113,13 @@ class Apple(Method):
         grads, local = super().gradient(params | mixture, local, batch, ctx, role)
         g, p = grads.only(mixture), params.weights.p
         own = torch.arange(len(p), device=p.device) == ctx.info.id
+        factor = g
         if self.slope == "mean":
             leaves = len(list(g.leaves()))
-            g = g.map(lambda leaf: leaf / (leaf.numel() * leaves))
-        slopes = torch.where(own, g.dot(params.only(g)), ctx.common.cores.only(g).project(g))
+            factor = g.map(lambda leaf: leaf / (leaf.numel() * leaves))
+        slopes = torch.where(own, factor.dot(params.only(g)), ctx.common.cores.only(g).project(factor))
         pull = self.mu * ctx.common.strength * (p - self.sizes(ctx.task, p.dtype))
-        return grads | grads.only(mixture) * p[ctx.info.id] | Tree(weights=grads.weights + Tree(p=slopes + pull)), local
+        return grads | g * p[ctx.info.id] | Tree(weights=grads.weights + Tree(p=slopes + pull)), local
 
     def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
         if self.core_rate == "run":

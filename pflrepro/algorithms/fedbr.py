@@ -15,7 +15,7 @@ from pflrepro.algorithms.fedbr_rounds import Rounds
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.pseudodata import PseudoData, trains
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, check_range, check_words
 from pflrepro.models.layers import perceptron
 from pflrepro.trees import Tree
 
@@ -66,8 +66,7 @@ class FedBR(PseudoData, Rounds):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, valid in _CHOICES.items():
-            check_word(f"{option} of FedBR", getattr(self, option), valid)
+        check_words(self, "FedBR", _CHOICES)
         for option in ("pseudo_weight", "contrast_weight"):
             check_range(f"FedBR's {option}", getattr(self, option), 0)
         for option in ("tau_1", "tau_2"):

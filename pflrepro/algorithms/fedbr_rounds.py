@@ -11,7 +11,7 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.pseudodata import trains
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import UserError, check_word
+from pflrepro.errors import UserError, check_words
 from pflrepro.trees import Tree, select
 
 _CHOICES = {"average": ("sizes", "uniform"), "first_round": ("full", "one-step"), "first_weights": ("common", "slots")}
@@ -38,8 +38,7 @@ class Rounds(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, valid in _CHOICES.items():
-            check_word(f"{option} of FedBR", getattr(self, option), valid)
+        check_words(self, "FedBR", _CHOICES)
 
     # ---- the first round ---------------------------------------------------------------------------------------------------
     def phases(self, clock: Clock) -> list[Phase]:

@@ -13,7 +13,7 @@ from pflrepro.algorithms.adaptive_power import AdaptivePower
 from pflrepro.algorithms.contract import mean
 from pflrepro.algorithms.phases import Part
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, check_range, check_words
 from pflrepro.models.layers import perceptron
 from pflrepro.trees import Tree, select
 
@@ -69,8 +69,7 @@ class GRPFED(AdaptivePower):
         check_range("GRP-FED's beta", self.beta, 0, 1)
         for option in ("discriminator_width", "classifier_width"):
             check_range(f"GRP-FED's {option}", getattr(self, option), 0, integer=True)
-        for option, valid in _WORDS.items():
-            check_word(f"{option} of GRP-FED", getattr(self, option), valid)
+        check_words(self, "GRP-FED", _WORDS)
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:

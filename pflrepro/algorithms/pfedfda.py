@@ -12,7 +12,7 @@ from pflrepro.algorithms import box, gaussian
 from pflrepro.algorithms.contract import Method, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Task
-from pflrepro.errors import check_range, check_word
+from pflrepro.errors import check_range, check_words
 from pflrepro.trees import Tree
 
 
@@ -60,8 +60,7 @@ class PFedFDA(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, valid in _WORDS.items():
-            check_word(f"{option} of pFedFDA", getattr(self, option), valid)
+        check_words(self, "pFedFDA", _WORDS)
         check_range("pFedFDA's folds", self.folds, 2, integer=True)
         check_range("pFedFDA's test_rows", self.test_rows, 1, integer=True)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method, by_label, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Phase
 from pflrepro.algorithms.task import Context, Source
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, check_range, check_words
 from pflrepro.trees import Tree
 
 _CHOICES = {"pseudo": ("rsm", "proxy", "mixture"), "rsm_from": ("drawn", "every"), "pseudo_refresh": ("round", "once")}
@@ -47,8 +47,7 @@ class PseudoData(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option, valid in _CHOICES.items():
-            check_word(f"{option} of FedBR", getattr(self, option), valid)
+        check_words(self, "FedBR", _CHOICES)
         for option, low in (("pseudo_samples", 0), ("pseudo_mean", 1), ("mixed_samples", 0)):
             check_range(f"FedBR's {option}", getattr(self, option), low, integer=True)
         if self.pseudo_balanced and self.pseudo != "rsm":

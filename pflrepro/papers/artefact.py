@@ -7,7 +7,7 @@ published numbers, the picture and the score card.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pflrepro.errors import unknown
 
@@ -171,6 +171,13 @@ def same_at_every_scale(note: str) -> tuple[Scale, ...]:
     return tuple(
         Scale(name, f"the same at every scale: {note}", rounds=0, seeds=0) for name in ("smoke", "fast", "paper")
     )
+
+
+def partition_figure(id: str, **own: Any) -> Artefact:
+    """A figure of how partitions deal the samples: nothing is trained, every count is exact. Bubbles, where `own` says nothing else."""
+    exact = {"metric": "samples", "selection": "none", "trials": 0, "tolerance": 0.0, "counts": True}
+    place = {"paper": id.split("/")[0], "notebook": f"{id}.ipynb"}
+    return Artefact(id, kind="figure", rows=(), **place, **exact, **{"pictures": ("bubbles",)} | own)
 
 
 def build_experiment(row: Row, column: Column, scale: Scale, seed: int) -> Experiment:

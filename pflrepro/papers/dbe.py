@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pflrepro.papers.artefact import Artefact, Claim, Column, Row, Scale, same_at_every_scale
+from pflrepro.papers.artefact import Artefact, Claim, Column, Row, Scale, partition_figure, same_at_every_scale
 from pflrepro.papers.numbers import LEADERBOARD
 
 PAPER = "dbe"
@@ -229,13 +229,9 @@ def _tiny(beta: str) -> Column:
 _HAR = Column("users/har", "HAR, one client a user", "har", "har-cnn", "group", clients=30, samples=10_299)
 
 # The captions are lost in the text at hand; the scenarios are those of the experiments [inferred], their order is ours.
-FIGURE6 = Artefact(
-    id="dbe/figure6",
-    paper=PAPER,
+FIGURE6 = partition_figure(
+    "dbe/figure6",
     title="DBE Figure 6 and on: samples a client and class in every scenario",
-    kind="figure",
-    notebook="dbe/figure6.ipynb",
-    rows=(),
     columns=(
         _pictured(FMNIST_PATHOLOGICAL, "fmnist_pat2_n20"),
         _pictured(CIFAR100_PATHOLOGICAL, "cifar100_pat10_n20"),
@@ -256,13 +252,7 @@ FIGURE6 = Artefact(
         )
         for more, less in (("0.01", "0.1"), ("0.1", "0.5"), ("0.5", "5"))
     ),
-    metric="samples",
-    selection="none",
-    trials=0,
-    tolerance=0.0,
     about="How every scenario of the paper deals the samples (training and test) to the clients: two classes a client and up, "
     "Dirichlet shares of different strength, 100 clients, people.",
     cost="seconds; no training, and data for HAR only (pflrepro data get har; its panel says so where they are missing).",
-    pictures=("bubbles",),
-    counts=True,
 )

@@ -12,7 +12,7 @@ lambda 0.01 and weight decay 0.1 on valve and embeddings for CNN4 [GPFL-code run
 from __future__ import annotations
 
 from pflrepro.papers import dbe
-from pflrepro.papers.artefact import Artefact, Claim, Column, Row, same_at_every_scale
+from pflrepro.papers.artefact import Artefact, Claim, Column, Row, partition_figure, same_at_every_scale
 from pflrepro.papers.numbers import LEADERBOARD
 
 PAPER = "gpfl"
@@ -63,13 +63,9 @@ TABLE1 = Artefact(
 
 # Ten clients with two classes each, other settings as usual [GPFL section 4.3]; the counts follow from the recipe
 # alone.
-FIGURE2A = Artefact(
-    id="gpfl/figure2a",
-    paper=PAPER,
+FIGURE2A = partition_figure(
+    "gpfl/figure2a",
     title="GPFL Figure 2(a): samples a client and class, FMNIST, two classes a client",
-    kind="figure",
-    notebook="gpfl/figure2a.ipynb",
-    rows=(),
     columns=(
         Column(
             "pathological/fmnist-10",
@@ -84,12 +80,6 @@ FIGURE2A = Artefact(
         ),
     ),
     scales=same_at_every_scale("the partition depends on the class sizes only"),
-    metric="samples",
-    selection="none",
-    trials=0,
-    tolerance=0.0,
     about="How the pathological setting deals 70,000 images to ten clients, two classes each, in unequal shares.",
     cost="seconds; no data, no training.",
-    pictures=("bubbles",),
-    counts=True,
 )

@@ -9,23 +9,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pflrepro.papers.artefact import Artefact, Column, Scale
+from pflrepro.papers.artefact import Column, Scale, partition_figure
 from pflrepro.papers.demo import PRACTICAL
-
-PAPER = "grp-fed"
 
 PATIENTS = Column(
     "patients/mitbih", "MIT-BIH, one client a patient", "mitbih", "ecg-resnet", "group", clients=46, samples=105_002
 )
 _STAND_IN = replace(PRACTICAL, key=PATIENTS.key)
 
-FIGURE1B = Artefact(
-    id="grp-fed/figure1b",
-    paper=PAPER,
+FIGURE1B = partition_figure(
+    "grp-fed/figure1b",
     title="GRP-FED Figure 1(b): class distribution of the global data and of selected clients",
-    kind="figure",
-    notebook="grp-fed/figure1b.ipynb",
-    rows=(),
     columns=(PATIENTS,),
     scales=(
         Scale(
@@ -37,12 +31,7 @@ FIGURE1B = Artefact(
         ),
         *(Scale(name, "all heartbeats of the 46 patients", rounds=0, seeds=0) for name in ("fast", "paper")),
     ),
-    metric="samples",
-    selection="none",
-    trials=0,
-    tolerance=0.0,
     about="The long-tailed classes of all heartbeats together, and single patients whose classes are like them or quite different.",
     cost="seconds; no training, the data set MIT-BIH (pflrepro data get mitbih).",
     pictures=("bars", "bubbles"),
-    counts=True,
 )

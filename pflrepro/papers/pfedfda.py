@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from pflrepro.papers.artefact import Artefact, Claim, Column, same_at_every_scale
-
-PAPER = "pfedfda"
+from pflrepro.papers.artefact import Claim, Column, partition_figure, same_at_every_scale
 
 
 def _dirichlet(alpha: str) -> Column:
@@ -29,13 +27,9 @@ def _dirichlet(alpha: str) -> Column:
 
 ALPHAS = ("0.1", "0.5")
 
-FIGURE3 = Artefact(
-    id="pfedfda/figure3",
-    paper=PAPER,
+FIGURE3 = partition_figure(
+    "pfedfda/figure3",
     title="pFedFDA Figure 3: samples a client and class, CIFAR-10 by Dirichlet shares",
-    kind="figure",
-    notebook="pfedfda/figure3.ipynb",
-    rows=(),
     columns=tuple(_dirichlet(alpha) for alpha in ALPHAS),
     scales=same_at_every_scale("the partitions depend on the class sizes only"),
     claims=tuple(
@@ -46,12 +40,6 @@ FIGURE3 = Artefact(
         )
         for more, less in pairwise(ALPHAS)
     ),
-    metric="samples",
-    selection="none",
-    trials=0,
-    tolerance=0.0,
     about="How Dirichlet shares deal CIFAR-10 to 100 clients: the larger alpha, the less a client's classes differ from all.",
     cost="seconds; no data, no training.",
-    pictures=("bubbles",),
-    counts=True,
 )

@@ -18,9 +18,9 @@ _NAMES = {
     "sweep": ".experiments.sweep",
     "simulate": ".experiments.simulate",
     "Federation": ".data.federation",
-    "load_federation": ".experiments.identity",
+    "load_federation": ".experiments.loading",
     "Simulation": ".simulation.simulation",
-    "Settings": ".simulation.settings",
+    "Settings": ".settings",
     "build_method": ".algorithms.registry",
     "Method": ".algorithms.contract",
 }

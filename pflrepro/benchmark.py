@@ -28,7 +28,7 @@ from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
 from pflrepro.errors import check_range, check_word
 from pflrepro.models import build_model
-from pflrepro.simulation.settings import Settings
+from pflrepro.settings import Settings
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.watch import now
 

@@ -63,6 +63,10 @@ class Apple(Method):
         check_range("APPLE's horizon", self.horizon, 0, 1)
         check_words(self, "APPLE", _WORDS)
 
+    @property
+    def knows_rounds(self) -> bool:
+        return self.horizon > 0 or super().knows_rounds
+
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
         p0 = self.sizes(setup, setup.dtype)

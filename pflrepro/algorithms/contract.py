@@ -78,6 +78,15 @@ class Method:
     def __post_init__(self) -> None:
         """Checks hyper-parameters; every override calls `super().__post_init__()`, so that a plug-in does not hide its host's."""
 
+    @property
+    def knows_rounds(self) -> bool:
+        """Whether its numbers depend on how many rounds the run has (a schedule over all of them, a last round of its own).
+
+        Where they do not, the first rounds of a longer run are the shorter run, and a run can grow. An override says
+        `... or super().knows_rounds`.
+        """
+        return False
+
     # ---- once, on the host -------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
         """The groups of parameters and who holds them; `setup.parts` has `base` and `head`, both shared."""

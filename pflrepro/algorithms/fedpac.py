@@ -60,6 +60,10 @@ class FedPAC(Method):
         check_word("missing of FedPAC", self.missing, ("own", "nothing"))
         check_word("centroid_weights of FedPAC", self.centroid_weights, ("sizes", "uniform"))
 
+    @property
+    def knows_rounds(self) -> bool:
+        return not self.combine_last or super().knows_rounds
+
     # ---- state: the server keeps a head a client -----------------------------------------------------------------------------
     def init_server(self, setup: Setup) -> Tree:
         params = super().init_server(setup).params

@@ -59,6 +59,10 @@ class FedPHP(Method):
         check_range("FedPHP's inheritance", self.inheritance, 0, 1)
         check_range("FedPHP's clip", self.clip, 0)
 
+    @property
+    def knows_rounds(self) -> bool:
+        return self.inheritance > 0 or super().knows_rounds
+
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         return super().init_client(setup, info) | Tree(history=setup.pick("shared"), count=setup.zeros())

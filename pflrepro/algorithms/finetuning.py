@@ -43,6 +43,10 @@ class FineTuning(Method):
         check_word(f"tune_from of {name}", self.tune_from, ("aggregate", "local"))
         check_word(f"tune_when of {name}", self.tune_when, ("always", "end"))
 
+    @property
+    def knows_rounds(self) -> bool:
+        return (self.tune_epochs > 0 and self.tune_when == "end") or super().knows_rounds
+
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         client = super().init_client(setup, info)
         if self.tune_from == "aggregate":

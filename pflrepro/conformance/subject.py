@@ -20,7 +20,7 @@ from pflrepro.models import build_model
 from pflrepro.models.split import buffers_of
 from pflrepro.randomness import generator
 from pflrepro.simulation import participants, schedule
-from pflrepro.simulation.settings import Settings
+from pflrepro.settings import Settings
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.source import DataSource, Supplies
 

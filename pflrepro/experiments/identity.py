@@ -1,33 +1,79 @@
-"""What data an experiment means: their fingerprint, the content of partition files, and the federation itself."""
+"""What makes two runs the same run: the method and its options, the data, the network, the protocol, the seed, the code.
+
+How much of a run is asked for (rounds, stop rule, how often it is tested) is no part of it, except where a method or the protocol
+knows the number of rounds. So a longer run is the shorter one gone on, and `fast` is the beginning of `paper`. What is at its default
+is left out: an option that is added later, at a default that changes nothing, leaves every run its identity. Whoever changes what a
+default means raises the method's `revision`, or the engine's.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from pflrepro.algorithms.registry import build_method, revision
+from pflrepro.data.published import published_counts, read_counts
+from pflrepro.data.specs import Counts, File, parse
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
-from pflrepro.experiments.files import read_npz
+from pflrepro.experiments.files import canonical_json, read_npz
+from pflrepro.experiments.loading import Stamp, arrays_of, place_of
+from pflrepro.settings import RUN_LENGTH
+from pflrepro.simulation import ENGINE_REVISION
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from pflrepro.data.arrays import Arrays
-    from pflrepro.data.federation import Federation
-
-_Stamp = tuple[int, int, int] | None
-_fingerprints: dict[tuple[str, str, _Stamp], str] = {}
+ID_LENGTH = 16  # hex digits: 64 bits, a chance of 1e-10 of two equal ids among 50,000 runs
+_fingerprints: dict[tuple[str, str, Stamp], str] = {}
 _sources: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+
+
+def identity(experiment: Experiment, fingerprint: str) -> dict[str, Any]:
+    """All that decides the numbers of a run, in JSON's types; `fingerprint`: of its data."""
+    data, content = _differing(experiment.data), partition_content(experiment.data.partition)
+    if content is not None:
+        data["partition"] = content
+    settings = experiment.settings.differing()
+    if not has_horizon(experiment):
+        settings = {name: value for name, value in settings.items() if name not in RUN_LENGTH}
+    else:  # nothing of it but the number of rounds, given or not
+        settings = {name: value for name, value in settings.items() if name not in RUN_LENGTH[1:]}
+        settings["rounds"] = experiment.settings.rounds
+    found = {
+        "algorithm": experiment.algorithm,
+        "options": _differing(experiment.method()),
+        "model": experiment.model,
+        "data": data,
+        "settings": settings,
+        "seed": experiment.seed,
+        "dtype": experiment.dtype,
+        "fingerprint": fingerprint,
+        "engine_revision": ENGINE_REVISION,
+        "method_revision": revision(experiment.algorithm),
+    }
+    source = user_source(experiment.algorithm)
+    return found if source is None else found | {"source": source}
+
+
+def has_horizon(experiment: Experiment) -> bool:
+    """Whether the numbers of the first rounds depend on how many rounds there are: such a run neither grows nor is cut."""
+    return experiment.settings.closing or experiment.method().knows_rounds
+
+
+def identity_digest(identity: Mapping[str, Any]) -> str:
+    """The id that belongs to an identity: the first hex digits of the SHA-256 of its canonical text."""
+    return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:ID_LENGTH]
 
 
 def run_id(experiment: Experiment, data_root: str | Path | None = None) -> str:
     """The id of the experiment's run with the data of this data root; `MissingData` if they are not there."""
-    return experiment.digest(fingerprint_of(experiment.data, data_root))
+    return identity_digest(identity(experiment, fingerprint_of(experiment.data, data_root)))
 
 
 def fingerprint_of(data: DataConfig, data_root: str | Path | None = None) -> str:
@@ -38,75 +84,22 @@ def fingerprint_of(data: DataConfig, data_root: str | Path | None = None) -> str
 
 def data_fingerprint(dataset: str, data_root: str | Path | None = None) -> str:
     """`Arrays.fingerprint` of a data set, remembered as long as its file does not change."""
-    key = _key(dataset, data_root)
-    if key not in _fingerprints:
-        _fingerprints[key] = arrays_of(dataset, data_root).fingerprint()
-    return _fingerprints[key]
+    place = place_of(dataset, data_root)
+    if place not in _fingerprints:
+        _fingerprints[place] = arrays_of(dataset, data_root).fingerprint()
+    return _fingerprints[place]
 
 
-def arrays_of(dataset: str, data_root: str | Path | None = None) -> Arrays:
-    """The arrays of a data set; the last one read is kept in memory."""
-    return _read(*_key(dataset, data_root))
-
-
-def load_federation(data: DataConfig, data_root: str | Path | None = None, device: str = "cpu") -> Federation:
-    """The clients and their samples, on a device; `UserError` if the partition is impossible on these data.
-
-    Example:
-        >>> load_federation(DataConfig("digits", "iid", clients=5))
-        Federation(digits: 5 clients, 10 classes, 1347 training samples (269..270 a client), 450 test samples)
-    """
-    import torch
-
-    from pflrepro.data.datasets import DATASETS
-    from pflrepro.data.federation import Federation
-    from pflrepro.data.partition import partition
-
-    arrays, spec = arrays_of(data.dataset, data_root), DATASETS[data.dataset]
-    labels = torch.from_numpy(arrays.y)
-    groups = None if arrays.group is None else torch.from_numpy(arrays.group)
-    parts = partition(
-        data.partition,
-        labels,
-        data.clients,
-        data.partition_seed,
-        groups=groups,
-        min_size=data.min_size,
-        test_share=data.test_share,
-    )
-    places = {"root": data_root, "device": device}
-    return Federation.of(spec, arrays, parts, seed=data.partition_seed, proxy=_proxy(data, arrays, data_root), **places)
-
-
-def _proxy(data: DataConfig, arrays: Arrays, data_root: str | Path | None) -> Federation | None:
-    """The proxy data as one client's samples, in their own units; `UserError` if their samples have another shape."""
-    import numpy as np
-    import torch
-
-    from pflrepro.data.datasets import DATASETS, load_arrays
-    from pflrepro.data.federation import Federation
-
-    if not data.proxy:
-        return None
-    # Not through `arrays_of`, which keeps the last data set read: that should stay the one trained on.
-    proxy, spec = load_arrays(data.proxy, data_root), DATASETS[data.proxy]
-    if proxy.x.shape[1:] != arrays.x.shape[1:]:
-        shapes = [list(x.shape[1:]) for x in (proxy.x, arrays.x)]
-        raise UserError(
-            f"proxy data need samples of the same shape: {data.proxy} has {shapes[0]}, {data.dataset} {shapes[1]}"
-        )
-    x, y = torch.from_numpy(proxy.x), torch.from_numpy(proxy.y)
-    return Federation(x, y, [np.arange(len(y))], [[]], classes=spec.classes, unit=tuple(spec.to_unit), name=data.proxy)
+def _differing(described: Any) -> dict[str, Any]:
+    """The fields of a dataclass that are not at their defaults, by name; those without a default always."""
+    values = {field.name: (getattr(described, field.name), field.default) for field in fields(described)}
+    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 def partition_content(text: str) -> str | None:
     """`kind:sha256:...` of the decoded arrays, and the options, for a partition that is read from a file; None for one drawn."""
-    from pflrepro.data.specs import Counts, File, parse
-
     spec = parse(text)
     if isinstance(spec, Counts):
-        from pflrepro.data.published import published_counts, read_counts
-
         counts = read_counts(spec.source) if spec.is_file else published_counts(spec.source)
         return f"counts:sha256:{_hash([counts])}{spec.options}"
     if isinstance(spec, File):
@@ -116,8 +109,6 @@ def partition_content(text: str) -> str | None:
 
 def without_path(text: str) -> str:
     """A partition's text with a file's folder left out: what is written down names no place on this machine."""
-    from pflrepro.data.specs import Counts, File, parse
-
     spec = parse(text)
     if isinstance(spec, File) or (isinstance(spec, Counts) and spec.is_file):
         return f"{spec.kind}:{Path(spec.value.replace(chr(92), '/')).name}"
@@ -130,7 +121,6 @@ def user_source(algorithm: str) -> str | None:
     A method under development has no revision that anyone keeps: its source stands in for it, as it was when the class was first
     seen, since a file that is edited later is not what runs until the module is loaded anew.
     """
-    from pflrepro.algorithms.registry import build_method
 
     host = algorithm.split("+")[0]
     if ":" not in host:
@@ -142,28 +132,6 @@ def user_source(algorithm: str) -> str | None:
             raise UserError(f"the source of {algorithm} cannot be read: define the method in a module of its own")
         _sources[method] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return _sources[method]
-
-
-def _key(dataset: str, data_root: str | Path | None) -> tuple[str, str, _Stamp]:
-    from pflrepro.data.datasets import find
-    from pflrepro.data.root import cache_path
-    from pflrepro.data.root import data_root as resolve
-
-    spec = find(dataset)
-    if spec.embedded:
-        return dataset, "", None
-    try:
-        stat = os.stat(cache_path(spec.stored_as, data_root))
-    except OSError:
-        return dataset, str(resolve(data_root)), None
-    return dataset, str(resolve(data_root)), (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-
-
-@lru_cache(maxsize=1)
-def _read(dataset: str, root: str, stamp: _Stamp) -> Arrays:
-    from pflrepro.data.datasets import load_arrays
-
-    return load_arrays(dataset, root or None)
 
 
 def _read_partition(path: Path) -> list[np.ndarray]:

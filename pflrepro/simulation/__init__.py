@@ -8,7 +8,6 @@ ENGINE_REVISION = 1  # raised when the engine's numbers change; part of every ru
 
 _NAMES = {
     "Simulation": ".simulation",
-    "Settings": ".settings",
     "Loop": ".loop",
     "Batched": ".batched",
     "client_models": ".inspection",

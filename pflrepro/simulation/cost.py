@@ -18,7 +18,7 @@ from pflrepro.models.split import FunctionalModule
 from pflrepro.operations import Operations
 from pflrepro.simulation.loop import Loop
 from pflrepro.simulation.program import Program
-from pflrepro.simulation.settings import Settings
+from pflrepro.settings import Settings
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree

@@ -11,7 +11,7 @@ from pflrepro.algorithms.phases import Draw
 from pflrepro.algorithms.task import Task
 from pflrepro.randomness import generator
 from pflrepro.simulation.schedule import sampled
-from pflrepro.simulation.settings import Settings
+from pflrepro.settings import Settings
 from pflrepro.trees import Tree
 
 

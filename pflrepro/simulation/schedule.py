@@ -12,7 +12,7 @@ import numpy as np
 from pflrepro.algorithms.phases import Draw, Phase
 from pflrepro.data.federation import Federation
 from pflrepro.randomness import generator
-from pflrepro.simulation.settings import Settings
+from pflrepro.settings import Settings
 
 
 def cohort(seed: int, t: int, clients: int, settings: Settings) -> np.ndarray:

@@ -21,7 +21,7 @@ from pflrepro.simulation.participants import participants
 from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import cohort, table
-from pflrepro.simulation.settings import Settings
+from pflrepro.settings import Settings
 from pflrepro.simulation.source import DataSource, Supplies
 from pflrepro.simulation.start import refuse_partial_norm_batches, refuse_unfit_samples, setup_of, task_of
 from pflrepro.simulation.threads import single_threaded

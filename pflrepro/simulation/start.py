@@ -14,7 +14,7 @@ from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models.registry import find
 from pflrepro.models.split import FunctionalModule, SplitModel, buffers_of, parameters_of
-from pflrepro.simulation.settings import Settings
+from pflrepro.settings import Settings
 
 
 def task_of(federation: Federation, network: SplitModel, settings: Settings) -> Task:

@@ -15,7 +15,7 @@ from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.simulation.participants import participants
 from pflrepro.simulation.schedule import pass_numbers, table
-from pflrepro.simulation.settings import Settings
+from pflrepro.settings import Settings
 from pflrepro.trees import Tree
 
 F64, ANY = torch.float64, Settings(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pflrepro.data.sets.types import Affine, DatasetSpec, Preset
+from pflrepro.data.sets.types import Affine, DatasetSpec, preset
 
 DIGITS = DatasetSpec(
     name="digits",
@@ -15,7 +15,7 @@ DIGITS = DatasetSpec(
     licence="CC BY 4.0",
     citation="E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, UCI Machine Learning Repository, 1998",
     # Chosen by trial, no paper uses this set: 40 samples a client are almost never met with 20 clients and alpha 0.1.
-    preset=Preset(model="cnn-digits", lr=0.1, batch_size=10, min_size=10, rounds=50, drop_last=True),
+    preset=preset("cnn-digits", 10, lr=0.1, rounds=50),
     to_unit=Affine(1 / 8, -1.0),
     fingerprint="f4f3dda052a7b50103aa2c677c5bcc2e3bc1871258ae3915f05a9f32f8e983c3",
 )

@@ -6,7 +6,7 @@ import csv
 from dataclasses import replace
 from importlib.resources import files
 
-from pflrepro.data.sets.types import RAW, DatasetSpec, Preset, SourceFile
+from pflrepro.data.sets.types import RAW, DatasetSpec, preset, SourceFile
 
 HAR = DatasetSpec(
     name="har",
@@ -20,9 +20,7 @@ HAR = DatasetSpec(
     citation="D. Anguita, A. Ghio, L. Oneto, X. Parra, J. L. Reyes-Ortiz: A Public Domain Dataset for Human Activity Recognition "
     "Using Smartphones, ESANN 2013",
     # lr 0.01, batch 10: [GPFL]; partition "group", one client a person.
-    preset=Preset(
-        model="har-cnn", lr=0.01, batch_size=10, min_size=40, rounds=2000, drop_last=True, partition="group", clients=30
-    ),
+    preset=preset("har-cnn", 40, lr=0.01, partition="group", clients=30),
     to_unit=RAW,  # [LIB]: no normalisation
     # No fingerprint: the complete copy at hand is sorted by person and rounded to 1e-6, the archive is neither.
     mirrors=("https://archive.ics.uci.edu/ml/machine-learning-databases/00240/",),
@@ -71,8 +69,11 @@ MITBIH = DatasetSpec(
     citation="G. B. Moody, R. G. Mark: The impact of the MIT-BIH Arrhythmia Database, IEEE Engineering in Medicine and Biology "
     "Magazine 20(3), 2001; A. L. Goldberger et al.: PhysioBank, PhysioToolkit, and PhysioNet, Circulation 101(23), 2000",
     # lr 0.005, batch 64: [GRP-FED 4.1]; 200 rounds, the split of each class by itself: [?]; "group": one client a record.
-    preset=Preset(
-        *("ecg-resnet", 0.005, 64, 40, 200, True),
+    preset=preset(
+        *("ecg-resnet", 40),
+        lr=0.005,
+        batch_size=64,
+        rounds=200,
         partition="group+stratified",
         clients=46,
         momentum=0.9,

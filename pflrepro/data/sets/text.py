@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pflrepro.data.sets.types import RAW, DatasetSpec, Preset, SourceFile
+from pflrepro.data.sets.types import RAW, DatasetSpec, preset, SourceFile
 
 # Sizes and MD5 sums as torchtext publishes them, which reads the same two files.
 AGNEWS = DatasetSpec(
@@ -18,7 +18,7 @@ AGNEWS = DatasetSpec(
     licence="for research and other non-commercial use",
     citation="X. Zhang, J. Zhao, Y. LeCun: Character-level Convolutional Networks for Text Classification, NeurIPS 2015",
     # lr 0.1 for fastText, batch 10; partition "dirichlet:1": [GPFL].
-    preset=Preset(model="fasttext", lr=0.1, batch_size=10, min_size=40, rounds=2000, drop_last=True),
+    preset=preset("fasttext", 40, lr=0.1),
     to_unit=RAW,
     mirrors=("https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/",),
     files=(
@@ -40,9 +40,7 @@ AMAZON = DatasetSpec(
     citation="J. Blitzer, M. Dredze, F. Pereira: Biographies, Bollywood, Boom-boxes and Blenders: Domain Adaptation for Sentiment "
     "Classification, ACL 2007",
     # lr 0.005, batch 10; partition "group", one client a domain: [GPFL].
-    preset=Preset(
-        model="mlp3", lr=0.005, batch_size=10, min_size=40, rounds=2000, drop_last=True, partition="group", clients=4
-    ),
+    preset=preset("mlp3", 40, partition="group", clients=4),
     to_unit=RAW,  # [LIB]: no scaling
     mirrors=("https://www.cs.jhu.edu/~mdredze/datasets/sentiment/",),
     files=(SourceFile("archive", "processed_acl.tar.gz"),),  # neither size nor checksum is published

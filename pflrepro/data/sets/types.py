@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pflrepro.settings import Settings
+
 
 class Affine(NamedTuple):
     """A stored value v is trained on as `scale * v + offset`, roughly in [-1, 1].
@@ -33,49 +35,43 @@ def standardised(mean: Sequence[float], std: Sequence[float]) -> Affine:
 
 @dataclass(frozen=True)
 class Preset:
-    """What an experiment on a data set uses where the user says nothing.
+    """What an experiment on a data set uses where the user says nothing: a network, a partition, the protocol of its papers.
 
-    lr: rate of SGD; batch_size: samples a step; min_size: smallest total (training + test) samples of a client, for partitions
-    without a rule of their own; rounds: communication rounds; drop_last: whether an incomplete last batch is left out. The others
-    as in `pflrepro.simulation.Settings` and `pflrepro.DataConfig`, by default as in DBE and GPFL.
+    min_size: smallest total (training + test) samples of a client, for partitions without a rule of their own.
     """
 
     model: str
-    lr: float
-    batch_size: int
     min_size: int
-    rounds: int
-    drop_last: bool
+    settings: Settings
     partition: str = "dirichlet:0.1"
     clients: int = 20
     test_share: float = 0.25
-    participation: float = 1.0
-    sampling: str = "number"
-    closing: bool = False
-    local_epochs: int = 1
-    local_steps: int = 0
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    fit_batch: bool = False
-    weights: str = "sizes"
 
 
-# lr 0.005, batch 10, 2,000 rounds, last batch dropped: [GPFL] and its code; min_size 40 = batch/(1 - 0.75): [LIB-era].
-PAPERS_CNN = Preset(model="cnn4", lr=0.005, batch_size=10, min_size=40, rounds=2000, drop_last=True)
+def preset(
+    model: str,
+    min_size: int,
+    *,
+    partition: str = "dirichlet:0.1",
+    clients: int = 20,
+    test_share: float = 0.25,
+    **settings: Any,
+) -> Preset:
+    """The preset with these settings; by default DBE's and GPFL's partition and protocol."""
+    return Preset(model, min_size, Settings(**settings), partition, clients, test_share)
+
+
+# lr 0.005, batch 10, 2,000 rounds, last batch dropped (the defaults of `Settings`): [GPFL] and its code;
+# min_size 40 = batch/(1 - 0.75): [LIB-era].
+PAPERS_CNN = preset("cnn4", 40)
 
 
 def pfedfda(model: str, **changes: Any) -> Preset:
     """pFedFDA's protocol: 100 clients, Dir(0.5), coins of 0.3, all in the last of 200 rounds, 5 epochs, split 80/20 [FDA; code]."""
     common = {"lr": 0.01, "batch_size": 50, "momentum": 0.5, "weight_decay": 5e-4, "rounds": 200, "local_epochs": 5}
-    cohort = {"clients": 100, "participation": 0.3, "sampling": "coins", "closing": True}
-    data = {
-        "partition": "pfedfda-dirichlet:0.5",
-        "test_share": 0.2,
-        "min_size": 63,
-        "drop_last": True,
-        "fit_batch": True,
-    }
-    return Preset(model=model, **(common | cohort | data | changes))
+    cohort = {"clients": 100, "participation": 0.3, "sampling": "coins", "closing": True, "fit_batch": True}
+    data = {"partition": "pfedfda-dirichlet:0.5", "test_share": 0.2, "min_size": 63}
+    return preset(model, **(common | cohort | data | changes))
 
 
 def fedbr(model: str, lr: float, batch_size: int, rounds: int, **changes: Any) -> Preset:
@@ -83,16 +79,9 @@ def fedbr(model: str, lr: float, batch_size: int, rounds: int, **changes: Any) -
 
     A fifth of each client's samples is held out and not trained on [BR-code]. Averages are plain means [BR Alg. 1; BR-code].
     """
-    common = {
-        "partition": "lda:0.1",
-        "clients": 10,
-        "local_steps": 50,
-        "test_share": 0.2,
-        "min_size": 1,
-        "drop_last": True,
-        "weights": "uniform",
-    }
-    return Preset(model=model, lr=lr, batch_size=batch_size, rounds=rounds, **(common | changes))
+    data = {"partition": "lda:0.1", "clients": 10, "test_share": 0.2, "min_size": 1}
+    common = {"local_steps": 50, "weights": "uniform", "lr": lr, "batch_size": batch_size, "rounds": rounds}
+    return preset(model, **(data | common | changes))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""The data of an experiment: their arrays, and the federation of clients made of them."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pflrepro.data.datasets import DATASETS, find, load_arrays
+from pflrepro.data.root import cache_path
+from pflrepro.data.root import data_root as resolve
+from pflrepro.errors import UserError
+from pflrepro.experiments.config import DataConfig
+
+if TYPE_CHECKING:
+    from pflrepro.data.arrays import Arrays
+    from pflrepro.data.federation import Federation
+
+Stamp = tuple[int, int, int] | None
+
+
+def arrays_of(dataset: str, data_root: str | Path | None = None) -> Arrays:
+    """The arrays of a data set; the last one read is kept in memory."""
+    return _read(*place_of(dataset, data_root))
+
+
+def load_federation(data: DataConfig, data_root: str | Path | None = None, device: str = "cpu") -> Federation:
+    """The clients and their samples, on a device; `UserError` if the partition is impossible on these data.
+
+    Example:
+        >>> load_federation(DataConfig("digits", "iid", clients=5))
+        Federation(digits: 5 clients, 10 classes, 1347 training samples (269..270 a client), 450 test samples)
+    """
+    import torch
+
+    from pflrepro.data.federation import Federation
+    from pflrepro.data.partition import partition
+
+    arrays, spec = arrays_of(data.dataset, data_root), DATASETS[data.dataset]
+    labels = torch.from_numpy(arrays.y)
+    groups = None if arrays.group is None else torch.from_numpy(arrays.group)
+    parts = partition(
+        data.partition,
+        labels,
+        data.clients,
+        data.partition_seed,
+        groups=groups,
+        min_size=data.min_size,
+        test_share=data.test_share,
+    )
+    places = {"root": data_root, "device": device}
+    return Federation.of(spec, arrays, parts, seed=data.partition_seed, proxy=_proxy(data, arrays, data_root), **places)
+
+
+def _proxy(data: DataConfig, arrays: Arrays, data_root: str | Path | None) -> Federation | None:
+    """The proxy data as one client's samples, in their own units; `UserError` if their samples have another shape."""
+    import numpy as np
+    import torch
+
+    from pflrepro.data.federation import Federation
+
+    if not data.proxy:
+        return None
+    # Not through `arrays_of`, which keeps the last data set read: that should stay the one trained on.
+    proxy, spec = load_arrays(data.proxy, data_root), DATASETS[data.proxy]
+    if proxy.x.shape[1:] != arrays.x.shape[1:]:
+        shapes = [list(x.shape[1:]) for x in (proxy.x, arrays.x)]
+        raise UserError(
+            f"proxy data need samples of the same shape: {data.proxy} has {shapes[0]}, {data.dataset} {shapes[1]}"
+        )
+    x, y = torch.from_numpy(proxy.x), torch.from_numpy(proxy.y)
+    return Federation(x, y, [np.arange(len(y))], [[]], classes=spec.classes, unit=tuple(spec.to_unit), name=data.proxy)
+
+
+def place_of(dataset: str, data_root: str | Path | None) -> tuple[str, str, Stamp]:
+    """(data set, folder, what tells whether its file has changed), which names its arrays as long as it has not."""
+    spec = find(dataset)
+    if spec.embedded:
+        return dataset, "", None
+    try:
+        stat = os.stat(cache_path(spec.stored_as, data_root))
+    except OSError:
+        return dataset, str(resolve(data_root)), None
+    return dataset, str(resolve(data_root)), (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+@lru_cache(maxsize=1)
+def _read(dataset: str, root: str, stamp: Stamp) -> Arrays:
+    return load_arrays(dataset, root or None)

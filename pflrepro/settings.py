@@ -1,0 +1,102 @@
+"""The settings of a run: everything about the protocol that is not the method, the data or the network.
+
+A setting is declared once, here: its default with its source, its bounds, and the words that `pflrepro run --help` shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from pflrepro.errors import UserError, check_range, check_word
+
+RUN_LENGTH = ("rounds", "patience", "every")  # how much of a run is asked for, not what it is
+
+
+def knob(default: Any, help: str, *, words: tuple[str, ...] = (), **bounds: Any) -> Any:
+    """A field with its help text, the words it may be, or its `bounds` as `pflrepro.errors.check_range` takes them."""
+    return field(default=default, metadata={"help": help, "words": words, "bounds": bounds})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a federation trains; the defaults are the protocol of DBE and GPFL. Bad values are a one-line `UserError`.
+
+    Attributes:
+        rounds: communication rounds (at most: `patience` may stop earlier); 2,000 [DBE-code run script, GPFL-code].
+        participation: rho, the share of clients a round. participation_low: if not 0, rho is drawn anew every round, uniformly
+            from participation_low to participation (0.5 to 1 and 0.1 to 1 [GPFL Table 4; DBE]).
+        sampling: `number`: floor(rho * N) clients drawn without replacement, at least one [LIB]; `coins`: each client with
+            probability rho, independently [FDA]; if no coin falls, one client drawn at random [inferred].
+        closing: everybody takes part in the last round [FDA].
+        local_epochs: passes over the client's data a round; 1 [DBE, GPFL].
+        local_steps: if not 0, in place of passes: so many steps on full batches drawn with replacement; 50 [BR, BR-code]. Phases
+            that a method gives passes of their own keep them.
+        batch_size: 10 [DBE, GPFL].
+        lr: local learning rate; 0.005 for the papers' CNN [GPFL, code default].
+        momentum, weight_decay: of the local SGD; 0 [code].
+        drop_last: drop an incomplete last batch; True [DBE, code].
+        fit_batch: a client with fewer samples than a batch has batches of its size [FDA-code]; else, with drop_last, it takes no step.
+        augment: of images in training batches: `crop-flip`, a random crop after padding by 4 black pixels and a flip left to right
+            half of the time, drawn anew for every sample and step; `none`.
+        receivers: who gets the broadcast: `all` clients [LIB since 2023, code] or the `selected` ones [DBE App. A.1, GPFL Alg. 1].
+        statistics: batch-norm statistics stay `personal` [LIB: only parameters are averaged] or are `averaged` with weights p_i.
+        weights: p_i, by which a method averages what the cohort hands in, where its own rule names no other: `sizes`, n_i / sum n_j
+            [LIB; BR eq. 1], or `uniform`, 1/m [BR Alg. 1; BR-code; FedRep's paper].
+        every: test after every so many rounds, and after the last. What is trained does not depend on it.
+        evaluate_after: also test right after local training (up to one more test pass).
+        patience: stop after so many tests without a new best; 0: never; 100 [DBE-code: auto-stop]. The engine knows nothing of it.
+    """
+
+    rounds: int = knob(2000, "communication rounds, at most", low=0, integer=True)
+    participation: float = knob(1.0, "share of the clients a round, in ]0, 1]", low=0, high=1, open_low=True)
+    participation_low: float = knob(0.0, "the share is drawn anew every round between this and --participation", low=0)
+    sampling: str = knob(
+        "number", "a fixed number of clients, or each with that probability", words=("number", "coins")
+    )
+    closing: bool = knob(False, "everybody takes part in the last round")
+    local_epochs: int = knob(1, "passes over a client's data a round", low=1, integer=True)
+    local_steps: int = knob(0, "steps a round in place of epochs (0: epochs)", low=0, integer=True)
+    batch_size: int = knob(10, "samples a step", low=1, integer=True)
+    lr: float = knob(0.005, "local learning rate", low=0)
+    momentum: float = knob(0.0, "of the local SGD", low=0, high=1, open_high=True)
+    weight_decay: float = knob(0.0, "of the local SGD", low=0)
+    drop_last: bool = knob(True, "drop an incomplete last batch")
+    fit_batch: bool = knob(False, "smaller batches for clients with fewer samples than one")
+    augment: str = knob("none", "of image batches", words=("none", "crop-flip"))
+    receivers: str = knob("all", "who gets the broadcast", words=("all", "selected"))
+    statistics: str = knob("personal", "where batch-norm statistics are kept", words=("personal", "averaged"))
+    weights: str = knob(
+        "sizes", "of clients in averages: by their training samples, or equal", words=("sizes", "uniform")
+    )
+    every: int = knob(1, "test after every so many rounds", low=1, integer=True)
+    evaluate_after: bool = knob(True, "also test right after local training")
+    patience: int = knob(0, "stop after so many tests without a new best; 0: never", low=0, integer=True)
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            object.__setattr__(self, setting.name, _checked(setting, getattr(self, setting.name)))
+        if self.participation_low > self.participation:
+            check_range("participation low", self.participation_low, 0, self.participation)
+
+    @property
+    def mean_participation(self) -> float:
+        """The share of clients that a round is expected to have."""
+        return (self.participation_low + self.participation) / 2 if self.participation_low else self.participation
+
+    def differing(self) -> dict[str, Any]:
+        """The settings that are not at their defaults, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+
+
+def _checked(setting: Field, value: Any) -> Any:
+    """The value of a setting in its own type; `UserError` that names the setting and what it may be."""
+    name, words, bounds = setting.name.replace("_", " "), setting.metadata["words"], setting.metadata["bounds"]
+    if words:
+        return check_word(name, value, words)
+    if isinstance(setting.default, bool):
+        if not isinstance(value, bool):
+            raise UserError(f"{name} must be true or false, not {value!r}")
+        return value
+    checked = check_range(name, value, **bounds)
+    return checked if bounds.get("integer") else float(checked) + 0.0  # 1 and 1.0, -0.0 and 0.0 train alike

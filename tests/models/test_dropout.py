@@ -111,6 +111,6 @@ def test_training_drops_and_seeds_and_rounds_differ() -> None:
 def _keys(simulation: Simulation, t: int, seed: int) -> list[list[float]]:
     from pflrepro.simulation.schedule import NETWORK, table
 
-    (phase,) = simulation.program().phases(simulation.clock(t))
+    (phase,) = simulation.dispatcher.program(simulation.backend).phases(simulation.dispatcher.clock(t))
     batches = table(simulation.federation, phase, simulation.settings, t, [(seed, 0), (seed, 1)])
     return [row.tolist() for i in (0, 1) for row in batches.draws[NETWORK][i, : batches.steps[i]]]

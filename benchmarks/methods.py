@@ -33,7 +33,8 @@ from torch.utils.flop_counter import flop_registry
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
 from pflrepro.data.federation import Federation
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 CLIENTS, EACH = 20, 100
 LARGE = 4_096  # numbers in an operand from which an operation counts as work

@@ -13,7 +13,7 @@ _NAMES = {
     "Draw": ".phases",
     "Part": ".phases",
     "Phase": ".phases",
-    "Prologue": ".phases",
+    "Prologue": ".contract",
     "Context": ".task",
     "Setup": ".task",
     "Task": ".task",

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pflrepro.algorithms.phases import Clock, Draw, Part, Phase, Prologue
+from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Source
 from pflrepro.trees import Tree, WholeBatch
 
@@ -227,3 +227,12 @@ class Method:
     def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
         """Scores [B, C], the largest wins; from `params` and `ctx.info` alone."""
         return self.forward(params, x, ctx).logits
+
+
+@dataclass(frozen=True)
+class Prologue:
+    """A method that runs for `rounds` rounds before round 0 on the same server state; draws are keyed apart."""
+
+    method: Method
+    rounds: int = 1
+    everyone: bool = True

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pflrepro.algorithms.contract import Method, mean
-from pflrepro.algorithms.phases import Clock, Part, Phase, Prologue
+from pflrepro.algorithms.contract import Method, Prologue, mean
+from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.models.layers import is_linear

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pflrepro.trees import Tree
-
-if TYPE_CHECKING:
-    from pflrepro.algorithms.contract import Method
 
 Kind = Literal["shared", "personal", "frozen", "received", "server"]
 
@@ -109,12 +106,3 @@ class Clock:
     @property
     def last(self) -> bool:
         return self.t == self.rounds - 1
-
-
-@dataclass(frozen=True)
-class Prologue:
-    """A method that runs for `rounds` rounds before round 0 on the same server state; draws are keyed apart."""
-
-    method: Method
-    rounds: int = 1
-    everyone: bool = True

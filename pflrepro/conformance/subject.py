@@ -19,8 +19,10 @@ from pflrepro.data.federation import Federation
 from pflrepro.models import build_model
 from pflrepro.models.split import buffers_of
 from pflrepro.randomness import generator
-from pflrepro.simulation import participants, schedule
 from pflrepro.settings import Settings
+from pflrepro.simulation import participants, schedule
+from pflrepro.simulation.dispatch import Dispatcher
+from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.source import DataSource, Supplies
 
@@ -135,7 +137,7 @@ def run(simulation: Simulation, rounds: int) -> Trace:
     """`rounds` rounds, and what there was before, between and after them."""
     count = range(len(simulation.seeds))
     states = [[simulation.state_of(k)] for k in count]
-    cohorts = [[simulation.cohort(simulation.replicas[k], t) for t in range(rounds)] for k in count]
+    cohorts = [[simulation.dispatcher.cohort(simulation.replicas[k], t) for t in range(rounds)] for k in count]
     for _ in range(rounds):
         simulation.step()
         for k in count:
@@ -163,15 +165,18 @@ def streams_of(order: Sequence[int]) -> Iterator[None]:
 def renumbered_simulation(order: Sequence[int]) -> type[Simulation]:
     """A simulation whose cohorts are those of the old numbers, and whose supplies are made from the old numbers' data."""
 
+    class RenumberedDispatcher(Dispatcher):
+        def cohort(self, replica: Replica, t: int) -> np.ndarray:
+            return np.flatnonzero(np.isin(order, super().cohort(replica, t)))
+
     class Renumbered(Simulation):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             before = federation().hold_out(self.method.holdout)
             source = (before, self.seeds[0], self.dtype, self.settings.batch_size)
-            self._supplies = {self.seeds[0]: Supplies(self.method, DataSource(*source))}
-
-        def cohort(self, replica: Any, t: int) -> np.ndarray:
-            return np.flatnonzero(np.isin(order, super().cohort(replica, t)))
+            parts = {field.name: getattr(self.dispatcher, field.name) for field in dataclasses.fields(Dispatcher)}
+            parts["supplies"] = {self.seeds[0]: Supplies(self.method, DataSource(*source))}
+            self.dispatcher = RenumberedDispatcher(**parts)
 
     return Renumbered
 

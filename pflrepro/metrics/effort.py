@@ -41,7 +41,7 @@ def each_training(
     whole = np.issubdtype(chosen.dtype, np.integer)
     if not whole or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= simulation.task.clients:
         raise UserError(f"clients are numbers in 0..{simulation.task.clients - 1}, one at least, not {clients}")
-    program = simulation.program(method, backend=Loop())
+    program = simulation.dispatcher.program(Loop(), method)
     launch = further_round(simulation, program, index, chosen)
     for i in range(len(launch)):
         yield partial(_train, program, launch, i)

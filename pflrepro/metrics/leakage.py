@@ -160,11 +160,11 @@ def observe(
 
 def _traffic(simulation: Simulation, index: int, groups: tuple[str, ...]) -> tuple[Launch, Tree, Tree]:
     """(a further round of one seed with all clients, `groups` as sent [N, ...], the same as uploaded [N, ...])."""
-    clock = simulation.clock(simulation.round)
+    clock = simulation.dispatcher.clock(simulation.round)
     everyone = np.arange(simulation.task.clients)
     cohorts = [everyone if i == index else everyone[:0] for i in range(len(simulation.replicas))]
-    program = simulation.program()
-    launch = simulation.launch(program, clock, cohorts, program.phases(clock), "")
+    program = simulation.dispatcher.program(simulation.backend)
+    launch = simulation.dispatcher.launch(program, clock, cohorts, program.phases(clock))
     with torch.no_grad():
         uploads = simulation.backend.participate(program, launch).upload.get("params", Tree())
     sent = launch.received[index].common.get("params", Tree())
@@ -181,7 +181,7 @@ def _traffic(simulation: Simulation, index: int, groups: tuple[str, ...]) -> tup
 
 def _conditions(simulation: Simulation, launch: Launch) -> Tree:
     """GPFL's condition g [N, K] that each client used, as it stands among the parameters."""
-    program = simulation.program()
+    program = simulation.dispatcher.program(simulation.backend)
     received = launch.received[int(launch.seed_of[0])]
     rows = [program.tested(received, launch.rows[i], launch.scalars[""]) for i in range(len(launch))]
     return Tree(condition=Tree(g=torch.stack([row.condition.g for row in rows])))

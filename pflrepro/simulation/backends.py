@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,15 +13,13 @@ import torch
 from pflrepro.cores import usable_cores
 from pflrepro.device import BACKENDS
 from pflrepro.errors import check_range, check_word
+from pflrepro.models.split import SplitModel
 from pflrepro.simulation.batched import Batched
+from pflrepro.simulation.dispatch import Dispatcher
 from pflrepro.simulation.graph import Graph
 from pflrepro.simulation.launch import Backend
 from pflrepro.simulation.loop import Loop
 from pflrepro.simulation.program import TEST_BATCH
-
-if TYPE_CHECKING:
-    from pflrepro.models.split import SplitModel
-    from pflrepro.simulation.simulation import Simulation
 
 TRIAL_ROWS, TRIAL_STEPS = 20, 3  # clients and batches of the short timing behind `auto`
 
@@ -45,43 +43,46 @@ class Choice:
     facts: dict[str, Any]
 
 
-def choose_backend(simulation: Simulation, wish: Wish) -> Choice:
-    """The backend that `wish` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU."""
+def choose_backend(dispatcher: Dispatcher, wish: Wish, activations: int) -> Choice:
+    """The backend that `wish` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU.
+
+    `activations`: see the function of that name, for the run's network.
+    """
     name, workers, chunk, memory = wish.backend, wish.workers, wish.chunk, wish.memory
     check_word("backend", name, BACKENDS)
-    on_cpu = simulation.device.type == "cpu"
+    on_cpu = dispatcher.device.type == "cpu"
     workers = check_range("workers", workers if workers is not None else usable_cores(), 1, integer=True)
-    facts: dict[str, Any] = {"requested": name, "device": str(simulation.device), "dtype": str(simulation.dtype)}
+    facts: dict[str, Any] = {"requested": name, "device": str(dispatcher.device), "dtype": str(dispatcher.dtype)}
     candidates: dict[str, Backend] = {"loop": Loop(workers if on_cpu else 1), "batched": Batched(), "graph": Graph()}
     if name == "auto" and on_cpu:
-        seconds = {each: predicted_round(simulation, candidates[each]) for each in ("loop", "batched")}
+        seconds = {each: predicted_round(dispatcher, candidates[each]) for each in ("loop", "batched")}
         facts["predicted_seconds_a_round"] = seconds
         name = min(seconds, key=seconds.__getitem__)
     elif name == "auto":
         name = "graph"
-    estimate = row_bytes(simulation)
+    estimate = row_bytes(dispatcher, activations)
     if chunk is not None:
         chunk = check_range("chunk", chunk, 1, integer=True)
     elif name != "loop" or not on_cpu:
-        available = memory if memory is not None else int(0.75 * free_memory(simulation.device))
+        available = memory if memory is not None else int(0.75 * free_memory(dispatcher.device))
         chunk = max(1, available // estimate)
-    rows = simulation.task.clients * len(simulation.seeds)
+    rows = dispatcher.task.clients * len(dispatcher.replicas)
     chunk = chunk if chunk is not None and chunk < rows else None
     facts |= {"backend": name, "workers": workers, "chunk": chunk, "row_bytes_estimate": estimate}
     return Choice(candidates[name], chunk, facts)
 
 
-def predicted_round(simulation: Simulation, backend: Backend) -> float:
+def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     """Seconds that `backend` would take for the first round's local training, from a timing of a few batches.
 
     A batch of a row is timed on some clients, after a call that warms up; no state is touched. The loop's workers share what is
     worth sharing, see `Loop.duration`.
     """
-    clock = simulation.clock(0)
-    program = simulation.program(backend=backend)
-    phases = simulation.method.phases(clock)
-    cohorts = [simulation.cohort(replica, 0) for replica in simulation.replicas]
-    launch = simulation.launch(program, clock, cohorts, phases, "")
+    clock = dispatcher.clock(0)
+    program = dispatcher.program(backend)
+    phases = dispatcher.method.phases(clock)
+    cohorts = [dispatcher.cohort(replica, 0) for replica in dispatcher.replicas]
+    launch = dispatcher.launch(program, clock, cohorts, phases)
     load = sum((table.steps for table in launch.tables), start=np.zeros(len(launch), np.int64))
     short = launch.part(np.argsort(-load, kind="stable")[:TRIAL_ROWS])
     short.tables = [table.first(TRIAL_STEPS) for table in short.tables]
@@ -94,20 +95,20 @@ def predicted_round(simulation: Simulation, backend: Backend) -> float:
     return backend.duration(program, load, seconds) if isinstance(backend, Loop) else seconds * float(load.sum())
 
 
-def row_bytes(simulation: Simulation) -> int:
+def row_bytes(dispatcher: Dispatcher, activations: int) -> int:
     """An estimate of the memory that one row of a batched launch needs, in bytes.
 
     Six copies of its working state (parameters, gradients, updates, what is passed on), and three times the activations of one
     training or test batch (forward, backward, workspace).
     """
-    program = simulation.program(backend=Loop())
-    clock = simulation.clock(0)
-    launch = simulation.launch(program, clock, [np.arange(1) for _ in simulation.replicas], [], "")
+    program = dispatcher.program(Loop())
+    clock = dispatcher.clock(0)
+    launch = dispatcher.launch(program, clock, [np.arange(1) for _ in dispatcher.replicas], [])
     with torch.no_grad():
         local = program.begin(launch.received[0], launch.rows[0], program.scalars(None, clock))
     state = sum(leaf.numel() * leaf.element_size() for leaf in local.leaves())
-    per_sample = simulation.activations * torch.empty((), dtype=simulation.dtype).element_size()
-    return int(6 * state + 3 * per_sample * max(simulation.settings.batch_size, TEST_BATCH // 2)) + 1
+    per_sample = activations * torch.empty((), dtype=dispatcher.dtype).element_size()
+    return int(6 * state + 3 * per_sample * max(dispatcher.settings.batch_size, TEST_BATCH // 2)) + 1
 
 
 def activations(network: SplitModel, x: torch.Tensor) -> int:

@@ -16,9 +16,9 @@ from pflrepro.data.federation import Federation
 from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule
 from pflrepro.operations import Operations
+from pflrepro.settings import Settings
 from pflrepro.simulation.loop import Loop
 from pflrepro.simulation.program import Program
-from pflrepro.settings import Settings
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree
@@ -83,8 +83,8 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
     settings = Settings(rounds=10, participation=1 / clients, batch_size=BATCH, evaluate_after=False)
     simulation = Simulation(method, federation, model, settings, [0], backend="loop", workers=1)
     plain, base, head = simulation.task, _Counter(simulation.task.base), _Counter(simulation.task.head)
-    simulation.task = replace(plain, base=base, head=head)
-    meter = _Meter(simulation, base, head)
+    dispatcher = simulation.dispatcher = replace(simulation.dispatcher, task=replace(plain, base=base, head=head))
+    meter = _Meter(base, head)
     simulation.backend = meter
     one = np.zeros(1, dtype=np.int64)
     replica = simulation.replicas[0]
@@ -92,13 +92,13 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
         simulation._prologue()
         for t in (SECOND - 1, SECOND):
             meter.counted = {}
-            simulation._train(method, simulation.clock(t), [one])
+            simulation._train(method, dispatcher.clock(t), [one])
         # with receivers = selected one client is tested
         simulation.round, simulation.settings = settings.rounds, replace(settings, receivers="selected")
-        simulation._scores(simulation.program(), replica, simulation.clock(settings.rounds))
-    received, _ = simulation._receive(method, replica, one, SECOND)
+        simulation._scores(dispatcher.program(meter), replica, dispatcher.clock(settings.rounds))
+    received, _ = dispatcher.receive(method, replica, one, SECOND)
     supplied = received.common.get("supplied", Tree())
-    phases = method.phases(simulation.clock(SECOND))
+    phases = method.phases(dispatcher.clock(SECOND))
     sizes = {name: meter.sizes[name] for name in ("base", "head")}
     return Cost(
         model=sum(sizes.values()),
@@ -123,7 +123,7 @@ def numbers_received(method: Method, model: str, shape: tuple[int, ...], classes
         method, federation, model, Settings(rounds=1, batch_size=BATCH), [0], backend="loop", workers=1
     )
     (replica,), one = simulation.replicas, np.zeros(1, dtype=np.int64)
-    common, own = method.send(replica.server, simulation.participants(method, replica, one, 0))
+    common, own = method.send(replica.server, simulation.dispatcher.participants(method, replica, one, 0))
     return method.received(common, own[0]).size()
 
 
@@ -168,13 +168,12 @@ class _Counter(FunctionalModule):
 class _Meter(Loop):
     """The loop backend, reading the counters around a client's training and around a test."""
 
-    def __init__(self, simulation: Simulation, base: _Counter, head: _Counter) -> None:
+    def __init__(self, base: _Counter, head: _Counter) -> None:
         super().__init__(workers=1)
         self.base, self.head = base, head
         self.counted: dict[str, float] = {}
         self.operations = 0  # of the latest training
-        network = {"base": simulation.task.base, "head": simulation.task.head}
-        self.sizes = {name: part.size for name, part in network.items()}
+        self.sizes = {"base": base.size, "head": head.size}
 
     def participate(self, program: Program, launch) -> Tree:
         self._reset()
@@ -211,4 +210,4 @@ def holders(method: Method) -> tuple[dict[str, str], list[str]]:
     """(group of parameters -> who holds it, see `Part`; what else a client keeps between rounds), on a small network."""
     settings = Settings(rounds=1, batch_size=BATCH)
     simulation = Simulation(method, _generated((8, 8), 2), "mlp", settings, [0], backend="loop", workers=1)
-    return simulation.kinds, [name for name in simulation.replicas[0].clients if name != "params"]
+    return simulation.dispatcher.kinds, [name for name in simulation.replicas[0].clients if name != "params"]

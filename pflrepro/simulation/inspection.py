@@ -65,12 +65,13 @@ def client_models(simulation: Simulation, index: int = 0, after: bool = False) -
     of a further round, which is run on copies; the simulation stays as it is.
     """
     check_replica(simulation, index)
-    program = simulation.program(backend=Loop())
-    clock, everyone = simulation.clock(simulation.round), np.arange(simulation.task.clients)
+    dispatcher = simulation.dispatcher
+    program = dispatcher.program(Loop())
+    clock, everyone = dispatcher.clock(simulation.round), np.arange(simulation.task.clients)
     if after:
         launch = further_round(simulation, program, index, everyone)
     else:
-        launch = simulation.test_launch(program, simulation.replicas[index], clock, everyone)
+        launch = dispatcher.test_launch(program, simulation.replicas[index], clock, everyone)
     with single_threaded(simulation.device), torch.no_grad():
         return [_model(program, launch, i, after, clock) for i in range(len(launch))]
 
@@ -86,9 +87,9 @@ def check_replica(simulation: Simulation, index: int) -> None:
 def further_round(simulation: Simulation, program: Program, index: int, clients: np.ndarray) -> Launch:
     """The local training of the next round, of `clients` of seed number `index` alone; nothing of it flows back."""
     check_replica(simulation, index)
-    clock, mine = simulation.clock(simulation.round), simulation.replicas[index]
+    clock, mine = simulation.dispatcher.clock(simulation.round), simulation.replicas[index]
     cohorts = [clients if replica is mine else clients[:0] for replica in simulation.replicas]
-    return simulation.launch(program, clock, cohorts, program.phases(clock), "")
+    return simulation.dispatcher.launch(program, clock, cohorts, program.phases(clock))
 
 
 def samples(simulation: Simulation, client: int | None = None, split: str = "test") -> tuple[Tensor, Tensor]:

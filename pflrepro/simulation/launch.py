@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from pflrepro.algorithms.phases import Phase
+from pflrepro.algorithms.task import Differentiate, Settled
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.schedule import Table
 from pflrepro.trees import Tree
@@ -79,11 +80,19 @@ class Launch:
             score_held=self.score_held,
         )
 
+    def chunks(self, rows: int | None) -> list[Launch]:
+        """The launch in parts of at most so many rows (None: whole), in order."""
+        if rows is None or len(self) <= rows:
+            return [self]
+        return [self.part(np.arange(start, min(start + rows, len(self)))) for start in range(0, len(self), rows)]
+
 
 class Backend(Protocol):
     """How the rows of a launch are worked through; all backends give the same numbers within rounding."""
 
     name: str
+    differentiate: Differentiate
+    settled: Settled
 
     def participate(self, program: Program, launch: Launch) -> Tree:
         """Local training: a tree stacked over rows with `client`, `upload`, `kept`, `averaged`, and scores `after`, `held`."""

@@ -10,8 +10,8 @@ import torch
 from pflrepro.algorithms.phases import Draw
 from pflrepro.algorithms.task import Task
 from pflrepro.randomness import generator
-from pflrepro.simulation.schedule import sampled
 from pflrepro.settings import Settings
+from pflrepro.simulation.schedule import sampled
 from pflrepro.trees import Tree
 
 

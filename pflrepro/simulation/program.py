@@ -13,8 +13,8 @@ from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Differentiate, Settled, Task
 from pflrepro.data.augment import crop_and_flip
 from pflrepro.data.federation import Federation
-from pflrepro.simulation.schedule import AUGMENT, NETWORK
 from pflrepro.settings import Settings
+from pflrepro.simulation.schedule import AUGMENT, NETWORK
 from pflrepro.trees import Tree
 
 TEST_BATCH = 250  # rows of a test batch: large enough for the processor, small enough for its caches

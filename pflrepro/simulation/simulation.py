@@ -15,13 +15,12 @@ from pflrepro.algorithms.task import Context
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError, check_word
 from pflrepro.models import build_model
-from pflrepro.simulation.backends import Wish, activations, choose_backend
-from pflrepro.simulation.launch import Launch
-from pflrepro.simulation.participants import participants
-from pflrepro.simulation.program import TEST, Program
-from pflrepro.simulation.replica import Replica
-from pflrepro.simulation.schedule import cohort, table
 from pflrepro.settings import Settings
+from pflrepro.simulation.backends import Wish, activations, choose_backend
+from pflrepro.simulation.dispatch import Dispatcher
+from pflrepro.simulation.program import Program
+from pflrepro.simulation.replica import Replica
+from pflrepro.simulation.schedule import table
 from pflrepro.simulation.source import DataSource, Supplies
 from pflrepro.simulation.start import refuse_partial_norm_batches, refuse_unfit_samples, setup_of, task_of
 from pflrepro.simulation.threads import single_threaded
@@ -78,40 +77,34 @@ class Simulation:
             setup_of(self.task, method, network, seed, self.device, self.dtype, partial(built, seed))
             for seed, network in zip(seeds, networks, strict=True)
         ]
-        self.kinds = {name: part.kind for name, part in setups[0].parts.items()}
         self.replicas = [Replica.start(method, setup, settings.statistics) for setup in setups]
-        self._supplies = {
-            seed: Supplies(method, DataSource(self.federation, seed, self.dtype, settings.batch_size)) for seed in seeds
-        }
-        refuse_partial_norm_batches(self.task, method, settings, self.clock(0))
+        self.dispatcher = Dispatcher(
+            method=method,
+            task=self.task,
+            kinds={name: part.kind for name, part in setups[0].parts.items()},
+            settings=settings,
+            federation=self.federation,
+            dtype=self.dtype,
+            replicas=self.replicas,
+            supplies={
+                seed: Supplies(method, DataSource(self.federation, seed, self.dtype, settings.batch_size))
+                for seed in seeds
+            },
+        )
+        refuse_partial_norm_batches(self.task, method, settings, self.dispatcher.clock(0))
         self.round = 0
         self._spent = {"seconds": 0.0, "seconds_aggregation": 0.0}  # since the last record
         self.prologue_done = method.prologue() is None
         self.traffic: dict[str, float] = {}
         sample = torch.arange(min(2, len(federation.y)), device=self.device)
         self.activations = activations(networks[0], self.federation.batch(sample, torch.float32)[0].cpu())
-        self._test = table(self.federation, TEST, settings, 0, [(0, client) for client in range(self.task.clients)])
         self._asked = Wish(backend, workers, chunk, memory)
         self._choose(self._asked)
 
     def _choose(self, wish: Wish) -> None:
         with single_threaded(self.device):
-            choice = choose_backend(self, wish)
+            choice = choose_backend(self.dispatcher, wish, self.activations)
         self.backend, self.chunk, self.facts = choice.backend, choice.chunk, choice.facts
-
-    def program(self, method: Method | None = None, backend=None) -> Program:
-        """The functions of one client for a backend."""
-        backend = backend or self.backend
-        return Program(
-            method=method or self.method,
-            task=self.task,
-            kinds=self.kinds,
-            settings=self.settings,
-            federation=self.federation,
-            dtype=self.dtype,
-            differentiate=backend.differentiate,
-            settled=backend.settled,
-        )
 
     # ---- rounds ------------------------------------------------------------------------------------------------------------
     @property
@@ -133,8 +126,8 @@ class Simulation:
         if self.round >= self.settings.rounds:
             return
         started = now(self.device)
-        clock = self.clock(self.round)
-        cohorts = [self.cohort(replica, clock.t) for replica in self.replicas]
+        clock = self.dispatcher.clock(self.round)
+        cohorts = [self.dispatcher.cohort(replica, clock.t) for replica in self.replicas]
         self._train(self.method, clock, cohorts)
         self._spent["seconds"] += (now(self.device) - started) / len(self.replicas)  # each seed's share
         self.round += 1
@@ -143,32 +136,23 @@ class Simulation:
             self._evaluate(participated)
             self._spent = dict.fromkeys(self._spent, 0.0)
 
-    def clock(self, t: int) -> Clock:
-        """Round `t` as host functions see it."""
-        work = (self.settings.local_epochs, self.settings.batch_size, self.settings.local_steps)
-        return Clock(t, self.settings.rounds, *work)
-
-    def cohort(self, replica: Replica, t: int) -> np.ndarray:
-        """The clients of round `t` of one seed."""
-        return cohort(replica.seed, t, self.task.clients, self.settings)
-
     def _prologue(self) -> None:
         prologue = self.method.prologue()
         if self.prologue_done or prologue is None:
             return
-        everyone = np.arange(self.task.clients)
+        dispatcher, everyone = self.dispatcher, np.arange(self.task.clients)
         for r in range(prologue.rounds):
             t = r - prologue.rounds
-            cohorts = [everyone if prologue.everyone else self.cohort(replica, t) for replica in self.replicas]
-            self._train(prologue.method, self.clock(t), cohorts, prefix="prologue/")
+            cohorts = [everyone if prologue.everyone else dispatcher.cohort(replica, t) for replica in self.replicas]
+            self._train(prologue.method, dispatcher.clock(t), cohorts, prefix="prologue/")
         self.prologue_done = True
 
     def _train(self, method: Method, clock: Clock, cohorts: list[np.ndarray], prefix: str = "") -> None:
-        program = self.program(method)
+        program = self.dispatcher.program(self.backend, method)
         phases = program.phases(clock)
-        launch = self.launch(program, clock, cohorts, phases, prefix)
+        launch = self.dispatcher.launch(program, clock, cohorts, phases, prefix)
         started = [replica.server for replica in self.replicas]
-        results = concatenate([self.backend.participate(program, part) for part in self._chunks(launch)])
+        results = concatenate([self.backend.participate(program, part) for part in launch.chunks(self.chunk)])
         trained = now(self.device)
         for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
             mine = torch.as_tensor(np.flatnonzero(launch.seed_of == s), device=self.device)
@@ -176,70 +160,6 @@ class Simulation:
                 program, clock, replica, started[s], ids, results[mine], launch.received[s], phases, prefix
             )
         self._spent["seconds_aggregation"] += 0.0 if prefix else (now(self.device) - trained) / len(self.replicas)
-
-    def launch(
-        self, program: Program, clock: Clock, cohorts: list[np.ndarray], phases: list[Phase], prefix: str
-    ) -> Launch:
-        """The local training of one round for the cohorts of all seeds; `prefix` keys a prologue's draws apart."""
-        received, rows, keys, seed_of = [], [], [], []
-        for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
-            common, row = self._receive(program.method, replica, ids, clock.t)
-            received.append(common)
-            rows.append(row)
-            keys += [(replica.seed, int(client)) for client in ids]
-            seed_of += [s] * len(ids)
-        names = [phase.name for phase in phases]
-        if len(set(names)) != len(names):
-            raise UserError(f"the phases of a round need different names, not {', '.join(names)}")
-        working = [phase for phase in phases if phase.where == "clients"]
-        tables = [table(self.federation, phase, self.settings, clock.t, keys, prefix) for phase in working]
-        stacked = concatenate(rows)
-        held = self.settings.receivers == "selected" and not prefix
-        adapt = [phase for phase in phases if phase.where == "adapt"] if held else []
-        adapt_tables = [table(self.federation, phase, self.settings, clock.t + 1, keys) for phase in adapt]
-        steps = {
-            phase.name: torch.as_tensor(tab.steps, device=self.device)
-            for phase, tab in zip([*working, *adapt], [*tables, *adapt_tables], strict=True)
-        }
-        stacked["steps"] = Tree(steps)
-        test = self._test.part(np.array([client for _, client in keys], dtype=np.int64))
-        return Launch(
-            received=received,
-            seed_of=np.array(seed_of),
-            rows=stacked,
-            keys=keys,
-            phases=working,
-            tables=tables,
-            adapt=adapt,
-            adapt_tables=adapt_tables,
-            test=test,
-            scalars={phase.name: program.scalars(phase, clock) for phase in [*working, *adapt]}
-            | {"": program.scalars(None, clock)},
-            t=clock.t,
-            score_after=self.settings.evaluate_after and not prefix,
-            score_held=held,
-        )
-
-    def _receive(self, method: Method, replica: Replica, ids: np.ndarray, t: int) -> tuple[Tree, Tree]:
-        """(what all of `ids` receive in round `t`, their rows)."""
-        cohort = self.participants(method, replica, ids, t)
-        common, own = method.send(replica.server, cohort)
-        supplied = self._supplies[replica.seed].at(t)
-        if supplied is not None:
-            common = common | Tree(supplied=supplied)
-        received = Tree(common=common, buffers=replica.averaged)
-        row = Tree(
-            own=own,
-            client=replica.states(cohort),
-            info=self.task.info[cohort.id] | cohort.only(["slot"]),
-            buffers=replica.kept[cohort.id],
-            steps=Tree(),
-        )
-        return received, row
-
-    def participants(self, method: Method, replica: Replica, ids: np.ndarray, t: int) -> Tree:
-        """The clients `ids` of round `t` as `method` sees them."""
-        return participants(self.task, self.settings, replica.seed, t, ids, method.cohort_draws(), self.dtype)
 
     def _close_round(
         self,
@@ -255,7 +175,7 @@ class Simulation:
     ) -> None:
         """Server phases, aggregation, and the clients' rows back into their stores."""
         method = program.method
-        cohort_tree = self.participants(method, replica, ids, clock.t)
+        cohort_tree = self.dispatcher.participants(method, replica, ids, clock.t)
         for phase in (phase for phase in phases if phase.where == "server"):
             batches = table(self.federation, phase, self.settings, clock.t, [(replica.seed, 0)], prefix)
             ctx = self._server_context(program, phase, clock, received)
@@ -289,17 +209,11 @@ class Simulation:
         ctx = program.context(phase, scalars, received, row)
         return Context(**(vars(ctx) | {"clock": clock}))
 
-    def _chunks(self, launch: Launch) -> list[Launch]:
-        if self.chunk is None or len(launch) <= self.chunk:
-            return [launch]
-        bounds = range(0, len(launch), self.chunk)
-        return [launch.part(np.arange(start, min(start + self.chunk, len(launch)))) for start in bounds]
-
     # ---- tests -------------------------------------------------------------------------------------------------------------
     def _evaluate(self, participated: list[np.ndarray]) -> None:
         started = now(self.device)
-        clock = self.clock(self.round)
-        program = self.program()
+        clock = self.dispatcher.clock(self.round)
+        program = self.dispatcher.program(self.backend)
         for replica, took_part in zip(self.replicas, participated, strict=True):
             scores = self._scores(program, replica, clock)
             record = {
@@ -324,35 +238,15 @@ class Simulation:
         """
         ids = np.arange(self.task.clients)
         if self.settings.receivers == "selected" and self.round > 0:
-            ids = self.cohort(replica, clock.t)
-        launch = self.test_launch(program, replica, clock, ids)
-        scores = concatenate([self.backend.evaluate(program, part) for part in self._chunks(launch)])
+            ids = self.dispatcher.cohort(replica, clock.t)
+        launch = self.dispatcher.test_launch(program, replica, clock, ids)
+        scores = concatenate([self.backend.evaluate(program, part) for part in launch.chunks(self.chunk)])
         if self.settings.receivers == "all":
             return scores
         if self.round == 0:
             replica.held = scores  # nobody has trained: all hold the common start
             return scores
         return replica.held.put(torch.as_tensor(ids, device=self.device), scores)
-
-    def test_launch(self, program: Program, replica: Replica, clock: Clock, ids: np.ndarray) -> Launch:
-        """The test of the clients `ids` with what they receive in round `clock.t`, adapted where the method adapts."""
-        adapt = [phase for phase in program.phases(clock) if phase.where == "adapt"]
-        received, rows = self._receive(program.method, replica, ids, clock.t)
-        keys = [(replica.seed, int(client)) for client in ids]
-        launch = Launch(
-            received=[received],
-            seed_of=np.zeros(len(ids), np.int64),
-            rows=rows,
-            keys=keys,
-            adapt=adapt,
-            adapt_tables=[table(self.federation, phase, self.settings, clock.t, keys) for phase in adapt],
-            test=self._test.part(ids),
-            scalars={phase.name: program.scalars(phase, clock) for phase in adapt} | {"": program.scalars(None, clock)},
-            t=clock.t,
-        )
-        steps = zip(adapt, launch.adapt_tables, strict=True)
-        rows["steps"] = Tree({phase.name: torch.as_tensor(tab.steps, device=self.device) for phase, tab in steps})
-        return launch
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def state_of(self, index: int) -> dict[str, np.ndarray]:

@@ -13,7 +13,8 @@ from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method
 from pflrepro.conformance import federation as made_up
 from pflrepro.data.federation import Federation
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 
 @pytest.fixture(scope="session")

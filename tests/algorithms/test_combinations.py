@@ -15,7 +15,8 @@ from pflrepro.algorithms.registry import (
 )
 from pflrepro.conformance import federation
 from pflrepro.errors import UserError
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 SMALL = {  # the real sizes only take longer
     "fedgen": {"server_steps": 2, "noise": 4, "hidden": 8},

@@ -22,7 +22,8 @@ from pflrepro.algorithms.phases import Phase
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 from pflrepro.simulation.schedule import batches
 from pflrepro.simulation.source import DataSource
 from pflrepro.trees import Tree

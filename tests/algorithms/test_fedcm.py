@@ -12,7 +12,8 @@ from pflrepro.algorithms.dbe import PRBM
 from pflrepro.algorithms.fedcm import FedCM
 from pflrepro.algorithms.phases import Part
 from pflrepro.errors import UserError
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 from pflrepro.trees import Tree
 
 RATE = 0.05

@@ -126,7 +126,7 @@ def test_the_hypernetworks_head_by_hand(simulate) -> None:
     shares = info.counts.double() / info.counts.sum()
     flat = F.linear(F.relu(F.linear(shares, h.first.weight, h.first.bias)), h.second.weight, h.second.bias)
     assert h.size() == 6 * 4 + 4 + 4 * 33 * 6 + 33 * 6
-    ctx = Context(ours.task, ours.kinds, Tree(rate=torch.zeros((), dtype=torch.float64)), info=info)
+    ctx = Context(ours.task, ours.dispatcher.kinds, Tree(rate=torch.zeros((), dtype=torch.float64)), info=info)
     made = ours.method.head_of(params, ctx)
     torch.testing.assert_close(torch.cat([made.bias, made.weight.flatten()]), flat, rtol=0, atol=1e-12)
     x = ours.federation.x[:4].double()

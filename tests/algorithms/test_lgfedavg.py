@@ -64,7 +64,7 @@ def test_behind_it_clients_go_on_alone_from_the_averaged_base(federation, simula
     ours = simulate(LGFedAvg(pretraining=2), rounds=3, **settings).replicas[0]
     start = simulate(LGFedAvg(pretraining=2), rounds=2, **settings).replicas[0].server.start
     assert_close(ours.server.start, start, 0)
-    drawn = set(fedavg.cohort(fedavg.replicas[0], 2).tolist())
+    drawn = set(fedavg.dispatcher.cohort(fedavg.replicas[0], 2).tolist())
     assert [float(value) for value in ours.clients.left] == [float(i in drawn) for i in range(federation.clients)]
     moved = [float((ours.clients.params.base[i] - start).squared_norm()) > 0 for i in sorted(drawn)]
     assert all(moved)

@@ -17,7 +17,8 @@ from torch import nn
 from pflrepro.algorithms import Phase, build_method
 from pflrepro.data.federation import Federation
 from pflrepro.models import build_model
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 from pflrepro.simulation.schedule import batches, cohort
 from pflrepro.trees import Tree
 

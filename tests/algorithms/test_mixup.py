@@ -23,7 +23,7 @@ from pflrepro.algorithms.moon import Moon
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context
 from pflrepro.errors import UserError
-from pflrepro.simulation import Settings
+from pflrepro.settings import Settings
 from pflrepro.simulation.schedule import table
 from pflrepro.trees import Tree, WholeBatch
 

@@ -16,7 +16,8 @@ from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.models.split import SplitModel
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 from pflrepro.simulation.start import setup_of, task_of
 from pflrepro.trees import Tree
 
@@ -228,7 +229,7 @@ def test_the_previous_model_of_a_place(simulate) -> None:
     slot = ours.replicas[0].clients.slot
     assert slot.seen.tolist() == [1, 1, 0, 0, 0]
     own = simulate(Moon(), **settings)
-    last = own.cohort(own.replicas[0], 2)
+    last = own.dispatcher.cohort(own.replicas[0], 2)
     assert [float(seen) for seen in own.replicas[0].clients.seen[last]] == [1, 1]
     with pytest.raises(UserError, match="unknown state_of of MOON 'place'; valid: "):
         Moon(state_of="place")

@@ -13,7 +13,8 @@ from pflrepro.algorithms.pfedfda import PFedFDA
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 from pflrepro.trees import Tree
 
 NAME = "pflrepro.algorithms.pfedfda:PFedFDA"

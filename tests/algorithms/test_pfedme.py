@@ -13,7 +13,7 @@ from pflrepro.algorithms.pfedme import PFedMe
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
-from pflrepro.simulation import Settings
+from pflrepro.settings import Settings
 from pflrepro.simulation.schedule import batches
 from pflrepro.trees import Tree
 

@@ -10,7 +10,8 @@ from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.data.augment import PADDING, crop_and_flip
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 MIDDLE = (PADDING + 0.5) / (2 * PADDING + 1)  # the crop without a shift
 

@@ -14,7 +14,8 @@ from pflrepro.conformance import federation
 from pflrepro.errors import UserError
 from pflrepro.metrics import cost
 from pflrepro.papers.numbers import published
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 from pflrepro.simulation.cost import cost_of
 
 SIZES = (24, 3, 14, 9, 30)  # training samples of the made-up clients

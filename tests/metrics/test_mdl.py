@@ -23,7 +23,8 @@ from pflrepro.metrics.mdl import Curve, Probe, curve_sizes, curves, online_codel
 from pflrepro.metrics.probe_training import initial
 from pflrepro.metrics.representations import collect_layers
 from pflrepro.randomness import generator
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 SMALL = Probe(hidden=(7, 5), lr=0.01, steps=25, batch=16, sizes=4, smallest=6, seeds=2)
 

@@ -14,7 +14,8 @@ from pflrepro.errors import UserError
 from pflrepro.metrics import personalisation as pers
 from pflrepro.metrics.classification import probabilities
 from pflrepro.metrics.predictions import Predictions, predict
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 CLASSES, SIZES = 4, (12, 20, 0, 7)
 

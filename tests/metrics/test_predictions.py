@@ -13,7 +13,8 @@ from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.metrics import predictions as module
 from pflrepro.metrics.predictions import global_model, predict, stacked_scores
-from pflrepro.simulation import Settings, Simulation, client_models, samples
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation, client_models, samples
 
 # One global model; adapted; own bases; shared base under own heads; the method's own way to predict.
 NAMES = ["fedavg", "fedavgft", "local", "fedper", "fedrod", "gpfl", "fedproto", "pfedfda", "apple", "vhl", "fedavg+dbe"]

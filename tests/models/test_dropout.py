@@ -11,7 +11,8 @@ from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.data.federation import Federation
 from pflrepro.models.dropout import BITS, Dropout, DropPath, hashed, site_of
 from pflrepro.models.split import FunctionalModule
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 from pflrepro.trees import Tree
 
 KEY = torch.tensor([0.25, 0.7])
@@ -111,6 +112,6 @@ def test_training_drops_and_seeds_and_rounds_differ() -> None:
 def _keys(simulation: Simulation, t: int, seed: int) -> list[list[float]]:
     from pflrepro.simulation.schedule import NETWORK, table
 
-    (phase,) = simulation.program().phases(simulation.clock(t))
+    (phase,) = simulation.dispatcher.program(simulation.backend).phases(simulation.dispatcher.clock(t))
     batches = table(simulation.federation, phase, simulation.settings, t, [(seed, 0), (seed, 1)])
     return [row.tolist() for i in (0, 1) for row in batches.draws[NETWORK][i, : batches.steps[i]]]

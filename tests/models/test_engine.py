@@ -12,7 +12,8 @@ from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.data.federation import Federation
 from pflrepro.models import MODELS, build_model, find
 from pflrepro.models.split import buffers_of
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 ROWS = (4, 6)  # training samples of the two clients
 # Batch norm over two samples whose maps are single positions turns rounding errors into other signs: larger samples for these.

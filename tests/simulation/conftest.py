@@ -11,7 +11,8 @@ import torch
 from pflrepro.algorithms.contract import Method
 from pflrepro.conformance import federation as made_up
 from pflrepro.data.federation import Federation
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 
 @pytest.fixture

@@ -106,15 +106,15 @@ def test_gradients_and_the_second_output_are_free_of_history() -> None:
 def test_the_workers_share_what_is_worth_sharing(
     start, workers: int, load: list[int], seconds: float, expected
 ) -> None:
-    program = start(FedAvg()).program()
+    program = start(FedAvg()).dispatcher.program(Loop())
     assert Loop(workers).duration(program, np.array(load), seconds) == pytest.approx(expected)
 
 
 def test_supplied_data_reach_the_workers_and_leave_no_file_behind(start) -> None:
     simulation = start(FedMix(samples=3), seeds=[0, 4])
-    program, everyone, workers = simulation.program(), [np.arange(5)] * 2, Workers(2)
-    clock = simulation.clock(0)
-    launch = simulation.launch(program, clock, everyone, simulation.method.phases(clock), "")
+    dispatcher, everyone, workers = simulation.dispatcher, [np.arange(5)] * 2, Workers(2)
+    program, clock = dispatcher.program(Loop()), dispatcher.clock(0)
+    launch = dispatcher.launch(program, clock, everyone, simulation.method.phases(clock))
     there = workers.map(_participate_one, program, launch, range(10))
     for i in range(10):
         here = _participate_one(program, launch, i)

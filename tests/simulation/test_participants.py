@@ -13,9 +13,9 @@ from pflrepro.algorithms.local import Local
 from pflrepro.algorithms.phases import Draw, Phase
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
+from pflrepro.settings import Settings
 from pflrepro.simulation.participants import participants
 from pflrepro.simulation.schedule import pass_numbers, table
-from pflrepro.settings import Settings
 from pflrepro.trees import Tree
 
 F64, ANY = torch.float64, Settings(1)
@@ -46,11 +46,11 @@ def test_a_cohort_without_samples_leaves_the_server_as_it_is(federation, simulat
     some = Federation(federation.x, federation.y, rows, federation.rows["test"], classes=federation.classes)
     simulation = simulate(Method(), rounds=0, federation=some, participation=0.4)
     start = simulation.replicas[0].server.params
-    drawn = [simulation.cohort(simulation.replicas[0], t) for t in range(6)]
+    drawn = [simulation.dispatcher.cohort(simulation.replicas[0], t) for t in range(6)]
     assert any(0 not in ids for ids in drawn), "a round without data"
     for t in range(6):
         before = simulation.replicas[0].server.params
-        simulation._train(simulation.method, simulation.clock(t), [drawn[t]])
+        simulation._train(simulation.method, simulation.dispatcher.clock(t), [drawn[t]])
         after = simulation.replicas[0].server.params
         still = max(float((a - b).abs().max()) for a, b in zip(before.leaves(), after.leaves(), strict=True))
         assert (still < 1e-12) == (0 not in drawn[t])
@@ -101,7 +101,7 @@ def test_state_of_a_place_is_found_by_whoever_has_it(simulate, backend: str) -> 
     for replica in simulation.replicas:
         last, visits = [-1.0] * 5, [0.0] * 5
         for t in range(4):
-            ids = simulation.cohort(replica, t)
+            ids = simulation.dispatcher.cohort(replica, t)
             places = participants(simulation.task, ANY, replica.seed, t, ids, {}, F64).slot.tolist()
             for client, place in zip(ids.tolist(), places, strict=True):
                 last[place], visits[place] = float(client), visits[place] + 1

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.contract import Method, Prologue
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.local import Local
-from pflrepro.algorithms.phases import Draw, Part, Phase, Prologue
-from pflrepro.simulation import Settings
+from pflrepro.algorithms.phases import Draw, Part, Phase
+from pflrepro.settings import Settings
 from pflrepro.simulation.schedule import batches
 from pflrepro.trees import Tree
 

@@ -8,7 +8,8 @@ import torch
 from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS, build_method
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 TEXTS = Federation(torch.arange(1, 49).view(12, 4), torch.arange(12) % 2, [range(5), range(5, 9)], [[9], [10, 11]])
 

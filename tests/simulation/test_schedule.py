@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pflrepro.algorithms.phases import Draw, Phase
 from pflrepro.conformance import federation as made_up
 from pflrepro.errors import UserError
-from pflrepro.simulation import Settings
+from pflrepro.settings import Settings
 from pflrepro.simulation.schedule import batches, cohort, table
 
 FEDERATION = made_up()

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from pflrepro.errors import UserError
-from pflrepro.simulation import Settings
+from pflrepro.settings import Settings
 
 
 def test_the_defaults_are_the_protocol_of_the_papers() -> None:

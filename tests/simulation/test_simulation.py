@@ -14,7 +14,8 @@ from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import UserError
-from pflrepro.simulation import Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
 
 
 def test_no_round_still_tests_the_untrained_model(simulate) -> None:
@@ -92,7 +93,7 @@ def test_with_selected_receivers_an_absent_client_is_tested_with_what_it_trained
     history, replica = simulation.history(0), simulation.replicas[0]
     checked = 0
     for e in range(1, 7):
-        trained, next_cohort = history["participated"][e], simulation.cohort(replica, e)
+        trained, next_cohort = history["participated"][e], simulation.dispatcher.cohort(replica, e)
         left = np.setdiff1d(np.flatnonzero(trained), next_cohort)
         assert (history["correct"][e][left] == history["correct_after"][e][left]).all()
         checked += len(left)

@@ -51,7 +51,7 @@ def test_two_rounds_by_hand(start, federation, by_hand, differ, backend: str, st
     buffers = buffers_of(build_model(MODEL, federation.shape, federation.classes, 0).base).to(torch.float64)
     kept = [buffers for _ in range(5)]
     for t in range(2):
-        ids = simulation.cohort(replica, t)
+        ids = simulation.dispatcher.cohort(replica, t)
         simulation.step()
         modules = [by_hand(simulation, int(i), t, params, kept[i]) for i in ids]
         weights = torch.as_tensor(federation.sizes("train")[ids]).double()

@@ -16,7 +16,7 @@ from pflrepro.algorithms.phases import Phase
 from pflrepro.data.federation import Federation
 from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
-from pflrepro.simulation import Settings
+from pflrepro.settings import Settings
 from pflrepro.simulation.schedule import batches
 
 

@@ -6,7 +6,7 @@ import csv
 from dataclasses import replace
 from importlib.resources import files
 
-from pflrepro.data.sets.types import RAW, DatasetSpec, preset, SourceFile
+from pflrepro.data.sets.types import RAW, DatasetSpec, SourceFile, preset
 
 HAR = DatasetSpec(
     name="har",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pflrepro.data.sets.types import RAW, DatasetSpec, preset, SourceFile
+from pflrepro.data.sets.types import RAW, DatasetSpec, SourceFile, preset
 
 # Sizes and MD5 sums as torchtext publishes them, which reads the same two files.
 AGNEWS = DatasetSpec(

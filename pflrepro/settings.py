@@ -13,9 +13,12 @@ from pflrepro.errors import UserError, check_range, check_word
 RUN_LENGTH = ("rounds", "patience", "every")  # how much of a run is asked for, not what it is
 
 
-def knob(default: Any, help: str, *, words: tuple[str, ...] = (), **bounds: Any) -> Any:
-    """A field with its help text, the words it may be, or its `bounds` as `pflrepro.errors.check_range` takes them."""
-    return field(default=default, metadata={"help": help, "words": words, "bounds": bounds})
+def knob(default: Any, help: str, *, words: tuple[str, ...] = (), title: str = "", **bounds: Any) -> Any:
+    """A field with its help text, the words it may be, or its `bounds` as `pflrepro.errors.check_range` takes them.
+
+    `title`: what an error calls it, where its name is short for something.
+    """
+    return field(default=default, metadata={"help": help, "words": words, "title": title, "bounds": bounds})
 
 
 @dataclass(frozen=True)
@@ -58,16 +61,24 @@ class Settings:
     local_epochs: int = knob(1, "passes over a client's data a round", low=1, integer=True)
     local_steps: int = knob(0, "steps a round in place of epochs (0: epochs)", low=0, integer=True)
     batch_size: int = knob(10, "samples a step", low=1, integer=True)
-    lr: float = knob(0.005, "local learning rate", low=0)
+    lr: float = knob(0.005, "local learning rate", title="learning rate", low=0)
     momentum: float = knob(0.0, "of the local SGD", low=0, high=1, open_high=True)
     weight_decay: float = knob(0.0, "of the local SGD", low=0)
     drop_last: bool = knob(True, "drop an incomplete last batch")
     fit_batch: bool = knob(False, "smaller batches for clients with fewer samples than one")
-    augment: str = knob("none", "of image batches", words=("none", "crop-flip"))
+    augment: str = knob("none", "of image batches", title="augmentation", words=("none", "crop-flip"))
     receivers: str = knob("all", "who gets the broadcast", words=("all", "selected"))
-    statistics: str = knob("personal", "where batch-norm statistics are kept", words=("personal", "averaged"))
+    statistics: str = knob(
+        "personal",
+        "where batch-norm statistics are kept",
+        title="batch-norm statistics",
+        words=("personal", "averaged"),
+    )
     weights: str = knob(
-        "sizes", "of clients in averages: by their training samples, or equal", words=("sizes", "uniform")
+        "sizes",
+        "of clients in averages: by their training samples, or equal",
+        title="weights of the average",
+        words=("sizes", "uniform"),
     )
     every: int = knob(1, "test after every so many rounds", low=1, integer=True)
     evaluate_after: bool = knob(True, "also test right after local training")
@@ -77,7 +88,7 @@ class Settings:
         for setting in fields(self):
             object.__setattr__(self, setting.name, _checked(setting, getattr(self, setting.name)))
         if self.participation_low > self.participation:
-            check_range("participation low", self.participation_low, 0, self.participation)
+            check_range("lowest participation", self.participation_low, 0, self.participation)
 
     @property
     def mean_participation(self) -> float:
@@ -91,12 +102,13 @@ class Settings:
 
 def _checked(setting: Field, value: Any) -> Any:
     """The value of a setting in its own type; `UserError` that names the setting and what it may be."""
-    name, words, bounds = setting.name.replace("_", " "), setting.metadata["words"], setting.metadata["bounds"]
+    name = setting.metadata["title"] or setting.name.replace("_", " ")
+    words, bounds = setting.metadata["words"], setting.metadata["bounds"]
     if words:
         return check_word(name, value, words)
     if isinstance(setting.default, bool):
         if not isinstance(value, bool):
-            raise UserError(f"{name} must be true or false, not {value!r}")
+            raise UserError(f"{setting.name} must be true or false, not {value!r}")
         return value
     checked = check_range(name, value, **bounds)
     return checked if bounds.get("integer") else float(checked) + 0.0  # 1 and 1.0, -0.0 and 0.0 train alike

@@ -166,19 +166,24 @@ class Method:
     def gradient(self, params: Tree, local: Tree, batch: Tree, ctx: Context, role: str = "shared") -> tuple[Tree, Tree]:
         """(d loss / d the groups of `params` that train, `local` with what the loss keeps).
 
-        `role` tells plug-ins whose parameters these are, and names the running statistics that are read and updated.
+        `role` tells plug-ins whose parameters these are, and names the running statistics that are read and updated. The losses of
+        the role that is tested are summed up in `local.seen`, for the history.
         """
         statistics = local.get("buffers", Tree()).get(role, Tree())
         ctx = ctx.at(role=role, buffers=statistics, training=True)
 
         def objective(trained: Tree) -> tuple[Tensor, Tree]:
             value, out = self.loss(params | trained, local, batch, ctx)
-            return value, out.only(("keep", "buffers"))
+            return value, out.only(("keep", "buffers")) | Tree(objective=value, fit=out.get("fit", value))
 
         grads, out = ctx.differentiate(objective, ctx.trainable(params))
         local = local | out.get("keep", Tree())
         if out.get("buffers"):
             local = local | Tree(buffers=Tree({role: out.buffers}))
+        if "seen" in local and role == self.roles[-1]:
+            seen = local.seen
+            sums = {name: seen[name] + out[name] for name in ("objective", "fit")}
+            local = local | Tree(seen=Tree(**sums, gradients=seen.gradients + 1))
         return grads, local
 
     def transform(self, batch: Tree, ctx: Context) -> Tree:
@@ -200,9 +205,13 @@ class Method:
         return Tree(z=z, logits=logits, buffers=after)
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        """The local objective and `out`: `z`, `logits`, and `keep`, the entries that replace those of `local`."""
+        """The local objective and `out`: `z`, `logits`, `fit`, the cross-entropy by itself, and `keep`, what replaces entries of `local`.
+
+        What a method adds to the objective leaves `fit` as it is: both go into the history.
+        """
         out = self.forward(params, batch.x, ctx)
-        return cross_entropy(out.logits, batch), out
+        value = cross_entropy(out.logits, batch)
+        return value, out | Tree(fit=value)
 
     def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
         """The gradient that the optimiser uses (SCAFFOLD adds c - c_i)."""

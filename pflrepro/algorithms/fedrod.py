@@ -96,7 +96,8 @@ class FedRoD(Method):
         out = self.forward(params, batch.x, ctx)
         counts = ctx.info.counts if self.counts == "all" else ctx.client.n
         generic = cross_entropy(out.logits + log_counts(counts, out.logits.dtype), batch)
-        return generic + cross_entropy(out.logits.detach() + out.added, batch), out
+        own = cross_entropy(out.logits.detach() + out.added, batch)
+        return generic + own, out | Tree(fit=own)
 
     def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
         out = self.forward(params, x, ctx)

@@ -128,7 +128,6 @@ class Dispatcher:
             test=self.tests.part(np.array([client for _, client in keys], dtype=np.int64)),
             scalars=_scalars(program, [*working, *adapt], clock),
             t=clock.t,
-            score_after=self.settings.evaluate_after and not prefix,
             score_held=held,
         )
 

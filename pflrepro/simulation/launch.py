@@ -40,7 +40,7 @@ class Launch:
     test: Table | None = None
     scalars: dict[str, Tree] = field(default_factory=dict)
     t: int = 0
-    score_after: bool = True
+    score_after: bool = False
     score_held: bool = False
     arranged: dict[int, Tree] = field(default_factory=dict)
 

@@ -18,6 +18,7 @@ from pflrepro.simulation.schedule import AUGMENT, NETWORK
 from pflrepro.trees import Tree
 
 TEST_BATCH = 250  # rows of a test batch: large enough for the processor, small enough for its caches
+LOSSES = {"train_loss": "fit", "objective": "objective"}  # name in the history -> sum in `local.seen`
 TEST = Phase("test", data="test", batch=TEST_BATCH, scan=True)
 
 
@@ -93,7 +94,9 @@ class Program:
     def begin(self, received: Tree, row: Tree, scalars: Tree) -> Tree:
         """`local` at the start of the round."""
         ctx = self.context(None, scalars, received, row)
-        local = self.method.begin(received.common, row.own, row.client, ctx)
+        zero = torch.zeros_like(scalars.rate)
+        seen = Tree(objective=zero, fit=zero, gradients=zero)
+        local = self.method.begin(received.common, row.own, row.client, ctx) | Tree(seen=seen)
         statistics = self.statistics(received, row)
         return local | Tree(buffers=statistics) if statistics.has_leaves() else local
 
@@ -128,12 +131,16 @@ class Program:
         return (local | self.method.leave(local, sums, ctx)).without(["optimiser"])
 
     def finish(self, local: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
-        """What the participant leaves behind: `client`, `upload`, and its statistics (`kept`, and `averaged` for the server)."""
+        """What the participant leaves behind: `client`, `upload`, its statistics (`kept`, and `averaged` for the server), its losses.
+
+        `objective` and `train_loss` are means over the gradients that it took for the parameters that are tested; NaN without any.
+        """
         client, upload = self.method.finish(local, row.client, self.context(None, scalars, received, row))
         after = local.get("buffers", Tree())
         kept = row.buffers.map(lambda _, new: new, _matching(after, row.buffers))
         averaged = after.get(self.method.roles[0], Tree()).only(received.buffers)
-        return Tree(client=client, upload=upload, kept=kept, averaged=averaged)
+        means = {name: local.seen[sums] / local.seen.gradients for name, sums in LOSSES.items()}
+        return Tree(client=client, upload=upload, kept=kept, averaged=averaged, losses=Tree(means))
 
     # ---- tests -------------------------------------------------------------------------------------------------------------
     def tested(self, received: Tree, row: Tree, scalars: Tree) -> Tree:

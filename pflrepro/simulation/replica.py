@@ -9,11 +9,11 @@ import torch
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.task import Setup
-from pflrepro.simulation.program import buffer_places
+from pflrepro.simulation.program import LOSSES, buffer_places
 from pflrepro.trees import Tree, repeat, stack
 
 TIMES = ("seconds", "seconds_aggregation", "seconds_evaluation")
-HISTORY = ("round", "correct", "loss", "correct_after", "participated", *TIMES)
+HISTORY = ("round", "correct", "loss", "correct_after", "train_loss", "objective", "participated", *TIMES)
 
 
 @dataclass
@@ -26,6 +26,7 @@ class Replica:
         averaged: running statistics that the server averages, by group. kept: those that clients keep, role -> group, [N, ...].
         held: `correct` and `loss` [N] of what an absent client last held (with receivers = selected).
         after: correct predictions [N] after each client's last local training, -1 before its first.
+        losses: `train_loss` and `objective` [N] of each client's last local training, NaN before its first.
         history: one list a name of `HISTORY`.
     """
 
@@ -36,6 +37,7 @@ class Replica:
     kept: Tree
     held: Tree
     after: np.ndarray
+    losses: dict[str, np.ndarray]
     history: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in HISTORY})
 
     @classmethod
@@ -52,6 +54,7 @@ class Replica:
             kept=repeat(kept, setup.clients),
             held=Tree(correct=unknown, loss=unknown),
             after=np.full(setup.clients, -1, dtype=np.int64),
+            losses={name: np.full(setup.clients, np.nan) for name in LOSSES},
         )
 
     def states(self, cohort: Tree) -> Tree:
@@ -73,7 +76,9 @@ class Replica:
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that fixes the future and the history so far, as arrays."""
-        arrays: dict[str, np.ndarray] = {"after": self.after.copy()}
+        arrays = {"after": self.after.copy()} | {
+            f"losses/{name}": values.copy() for name, values in self.losses.items()
+        }
         for name, tree in self.trees.items():
             arrays |= {f"{name}/{path}": leaf.detach().cpu().numpy() for path, leaf in tree.flat().items()}
         return arrays | {f"history/{name}": np.stack(rows) for name, rows in self.history.items() if rows}
@@ -83,9 +88,8 @@ class Replica:
         for name, tree in self.trees.items():
             setattr(self, name, _loaded(tree, arrays, f"{name}/"))
         self.after = np.array(arrays["after"])
-        # A checkpoint of before a time was kept lacks it: NaN, as in a stored history.
-        unknown = np.full(len(arrays.get("history/round", [])), np.nan)
-        self.history = {name: list(arrays.get(f"history/{name}", unknown if name in TIMES else [])) for name in HISTORY}
+        self.losses = {name: np.array(arrays[f"losses/{name}"]) for name in LOSSES}
+        self.history = {name: list(arrays.get(f"history/{name}", [])) for name in HISTORY}
 
 
 def _put(store: Tree, rows: torch.Tensor, changed: Tree) -> Tree:

@@ -128,11 +128,12 @@ class Simulation:
         started = now(self.device)
         clock = self.dispatcher.clock(self.round)
         cohorts = [self.dispatcher.cohort(replica, clock.t) for replica in self.replicas]
-        self._train(self.method, clock, cohorts)
+        testing = (self.round + 1) % self.settings.every == 0 or self.round + 1 == self.settings.rounds
+        self._train(self.method, clock, cohorts, score_after=testing or self.settings.mean_participation < 1)
         self._spent["seconds"] += (now(self.device) - started) / len(self.replicas)  # each seed's share
         self.round += 1
         participated = [np.isin(np.arange(self.task.clients), ids) for ids in cohorts]
-        if self.round % self.settings.every == 0 or self.round == self.settings.rounds:
+        if testing:
             self._evaluate(participated)
             self._spent = dict.fromkeys(self._spent, 0.0)
 
@@ -147,10 +148,14 @@ class Simulation:
             self._train(prologue.method, dispatcher.clock(t), cohorts, prefix="prologue/")
         self.prologue_done = True
 
-    def _train(self, method: Method, clock: Clock, cohorts: list[np.ndarray], prefix: str = "") -> None:
+    def _train(
+        self, method: Method, clock: Clock, cohorts: list[np.ndarray], *, prefix: str = "", score_after: bool = False
+    ) -> None:
+        """One round; `score_after`: its participants are tested right after local training, where the run wants it."""
         program = self.dispatcher.program(self.backend, method)
         phases = program.phases(clock)
         launch = self.dispatcher.launch(program, clock, cohorts, phases, prefix)
+        launch.score_after = score_after and self.settings.evaluate_after
         started = [replica.server for replica in self.replicas]
         results = concatenate([self.backend.participate(program, part) for part in launch.chunks(self.chunk)])
         trained = now(self.device)
@@ -196,6 +201,9 @@ class Simulation:
             replica.kept = replica.kept.put(cohort_tree.id, result.kept)
         if "after" in result:
             replica.after[ids] = np.rint(result.after.correct.cpu().numpy()).astype(np.int64)
+        if not prefix:
+            for name, values in replica.losses.items():
+                values[ids] = result.losses[name].double().cpu().numpy()
         if "held" in result:
             replica.held = replica.held.put(cohort_tree.id, result.held)
         if not self.traffic and not prefix:
@@ -221,6 +229,7 @@ class Simulation:
                 "correct": np.rint(scores.correct.cpu().numpy()).astype(np.int64),
                 "loss": scores.loss.double().cpu().numpy(),
                 "correct_after": replica.after.copy(),
+                **{name: values.copy() for name, values in replica.losses.items()},
                 "participated": took_part,
                 **{name: np.array(seconds) for name, seconds in self._spent.items()},
             }

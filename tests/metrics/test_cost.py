@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from helpers import equal
 
 from pflrepro.algorithms import build_method
 from pflrepro.conformance import federation
@@ -136,7 +137,7 @@ def test_shares_of_time_of_pfedfda() -> None:
     assert parts.shape == (3, 2)
     assert (parts >= 0).all() and parts.sum(0) == pytest.approx(100)
     assert found.mean_and_std()["network"] == (found.network.mean(), found.network.std())
-    assert all(np.array_equal(value, before[name]) for name, value in run.state().items())
+    assert all(equal(value, before[name]) for name, value in run.state().items())
     with pytest.raises(UserError, match="pFedFDA's; this is FedAvg"):
         cost.time_shares(simulation("fedavg"))
 

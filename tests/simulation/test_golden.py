@@ -13,7 +13,8 @@ import torch
 from pflrepro.algorithms.registry import build_method, revision
 from pflrepro.data.datasets import load_arrays
 from pflrepro.data.federation import Federation
-from pflrepro.simulation import ENGINE_REVISION, Settings, Simulation
+from pflrepro.settings import Settings
+from pflrepro.simulation import ENGINE_REVISION, Simulation
 
 # (method, engine's revision, method's revision): correct predictions of each client after round 4, and the checksum
 GOLDEN = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
+from helpers import equal
 
 from pflrepro.algorithms import build_method
 from pflrepro.simulation.inspection import client_models, samples
@@ -25,7 +25,7 @@ def test_they_score_as_the_engine_did(simulate, name: str, seeds: list[int]) -> 
             found.append(int((model.scores(x).argmax(1) == y).sum()))
         assert found == simulation.history(index)["correct"][-1].tolist()
     client_models(simulation, after=True)
-    assert all(np.array_equal(value, before[name]) for name, value in simulation.state().items())
+    assert all(equal(value, before[name]) for name, value in simulation.state().items())
 
 
 @pytest.mark.parametrize("name", ["fedavg", "ditto", "fedper"])

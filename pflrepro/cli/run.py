@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_machine, add_places, assignment, count, number
 from pflrepro.cli.output import Answer
 from pflrepro.errors import UserError
+from pflrepro.settings import Settings
 
 if TYPE_CHECKING:
     from pflrepro.experiments.config import Experiment
@@ -32,12 +34,7 @@ With --json, one object; accuracies are fractions in [0, 1]:
   run_folders           one a seed
   stored                how many of the runs this call did not train: they were in the store, or another process made them
 """
-# Options that become fields of the experiment under the same name, where they are given.
-SETTINGS = (
-    *("partition", "clients", "partition_seed", "min_size", "proxy", "model", "rounds", "participation"),
-    *("local_epochs", "batch_size", "lr", "momentum", "weight_decay", "drop_last", "receivers", "statistics"),
-    *("patience", "participation_low", "sampling", "closing", "local_steps", "augment", "fit_batch", "weights"),
-)
+OF_DATA = ("model", "partition", "clients", "partition_seed", "min_size", "test_share", "proxy")
 
 
 def add(verbs: Any) -> None:
@@ -71,8 +68,8 @@ def add(verbs: Any) -> None:
         metavar="RULE",
         help="best_round (as the papers do, the default), last_round, mean_last_K, mean_best_K",
     )
-    _add_data(parser.add_argument_group("data"))
-    _add_training(parser.add_argument_group("training (default: the data set's preset)"))
+    _add_data(parser.add_argument_group("data and network"))
+    _add_settings(parser.add_argument_group("protocol (default: the data set's preset)"))
     machine = parser.add_argument_group("machine and places")
     add_machine(machine)
     add_places(machine)
@@ -82,6 +79,7 @@ def add(verbs: Any) -> None:
 
 
 def _add_data(group: Any) -> None:
+    group.add_argument("--model", metavar="NAME", help="see: pflrepro list models")
     group.add_argument("--dataset", default="digits", metavar="NAME", help="default: digits, which needs no download")
     group.add_argument("--partition", metavar="SPEC", help="such as dirichlet:0.1 (see: pflrepro list partitions)")
     group.add_argument("--clients", type=count("--clients"), metavar="N")
@@ -89,53 +87,28 @@ def _add_data(group: Any) -> None:
         "--partition-seed", type=count("--partition-seed", 0), metavar="SEED", help="apart from the run's seed"
     )
     group.add_argument("--min-size", type=count("--min-size", 0), metavar="N", help="least samples of a client")
+    group.add_argument(
+        "--test-share",
+        type=number("--test-share", 0, 1, open_low=True, open_high=True),
+        metavar="X",
+        help="of each client's samples",
+    )
     group.add_argument("--proxy", metavar="NAME", help="data set that methods may hand to all clients (fedbr)")
 
 
-def _add_training(group: Any) -> None:
-    group.add_argument("--model", metavar="NAME", help="see: pflrepro list models")
-    group.add_argument("--rounds", type=count("--rounds", 0), metavar="N")
-    group.add_argument(
-        "--participation", type=number("--participation", 0, 1, open_low=True), metavar="RATIO", help="in ]0, 1]"
-    )
-    group.add_argument(
-        "--participation-low",
-        type=number("--participation-low", 0, 1),
-        metavar="RATIO",
-        help="the ratio is drawn anew every round between this and --participation",
-    )
-    group.add_argument(
-        "--sampling", metavar="HOW", help="a fixed number of clients, or coins: each with that probability"
-    )
-    group.add_argument("--closing", action="store_true", default=None, help="everybody takes part in the last round")
-    group.add_argument(
-        "--local-steps",
-        type=count("--local-steps", 0),
-        metavar="N",
-        help="steps a round in place of epochs (0: epochs)",
-    )
-    group.add_argument(
-        "--fit-batch", action="store_true", default=None, help="smaller batches for clients with fewer samples than one"
-    )
-    group.add_argument("--augment", metavar="KIND", help="of image batches: none or crop-flip")
-    group.add_argument("--local-epochs", type=count("--local-epochs"), metavar="N")
-    group.add_argument("--batch-size", type=count("--batch-size"), metavar="N")
-    group.add_argument("--lr", type=number("--lr", 0), metavar="RATE", help="local learning rate")
-    group.add_argument("--momentum", type=number("--momentum", 0, 1), metavar="M")
-    group.add_argument("--weight-decay", type=number("--weight-decay", 0), metavar="W")
-    last = group.add_mutually_exclusive_group()
-    last.add_argument(
-        "--drop-last", dest="drop_last", action="store_true", default=None, help="drop an incomplete last batch"
-    )
-    last.add_argument("--keep-last", dest="drop_last", action="store_false", default=None, help="keep it")
-    group.add_argument("--receivers", metavar="WHO", help="who gets the broadcast: all or selected")
-    group.add_argument(
-        "--weights", metavar="HOW", help="of clients in averages: sizes (of their training data) or uniform"
-    )
-    group.add_argument("--statistics", metavar="KIND", help="batch-norm statistics: personal or averaged")
-    group.add_argument(
-        "--patience", type=count("--patience", 0), metavar="N", help="stop after N rounds without a new best; 0: never"
-    )
+def _add_settings(group: Any) -> None:
+    """An option for every field of `Settings`, which knows what it may be."""
+    for setting in fields(Settings):
+        flag, known = "--" + setting.name.replace("_", "-"), setting.metadata
+        if isinstance(setting.default, bool):
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=known["help"])
+        elif known["words"]:
+            words = " or ".join(known["words"])
+            group.add_argument(flag, metavar="WORD", help=f"{known['help']}: {words}")
+        else:
+            whole = bool(known["bounds"].get("integer"))
+            convert = number(flag, **known["bounds"])
+            group.add_argument(flag, type=convert, metavar="N" if whole else "X", help=known["help"])
 
 
 def handle(arguments: argparse.Namespace) -> Answer:
@@ -166,7 +139,8 @@ def experiments(arguments: argparse.Namespace) -> list[Experiment]:
     from pflrepro.algorithms.registry import parse_options
     from pflrepro.experiments.config import Experiment
 
-    given = {name: getattr(arguments, name) for name in SETTINGS if getattr(arguments, name) is not None}
+    names = {*(setting.name for setting in fields(Settings)), *OF_DATA}
+    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     options = tuple(sorted(parse_options(arguments.algorithm, arguments.option).items()))
     return [
         Experiment.for_dataset(arguments.algorithm, arguments.dataset, options=options, seed=seed, **given)

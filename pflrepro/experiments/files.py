@@ -47,13 +47,30 @@ def write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_named(folder: Path, name: str, ending: str, content: bytes) -> str:
+    """`write` to a file whose name tells its content, `<name>-<first digits of its SHA-256><ending>`; gives that name."""
+    named = f"{name}-{hashlib.sha256(content).hexdigest()[:8]}{ending}"
+    write(folder / named, content)
+    return named
+
+
+def json_bytes(value: Any) -> bytes:
+    """Indented JSON with sorted keys."""
+    return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
 def write_json(path: Path, value: Any) -> None:
-    """`write` as indented JSON with sorted keys."""
-    write(path, (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
+    """`write` as `json_bytes`."""
+    write(path, json_bytes(value))
 
 
 def write_npz(path: Path, arrays: Mapping[str, np.ndarray], *, compress: bool = False) -> None:
-    """`write` arrays as an npz; names may contain "/"; equal arrays give equal bytes."""
+    """`write` as `npz_bytes`."""
+    write(path, npz_bytes(arrays, compress))
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray], compress: bool = False) -> bytes:
+    """Arrays as an npz; names may contain "/"; equal arrays give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
@@ -62,7 +79,7 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray], *, compress: bool = 
             member.compress_type = archive.compression
             with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
-    write(path, buffer.getbuffer())
+    return buffer.getvalue()
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:

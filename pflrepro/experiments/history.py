@@ -1,26 +1,33 @@
-"""The schema of a run's history, checked whenever one is written or read, and the rule that stops a run early.
+"""The schema of a run's history, checked whenever one is written or read, and what of it answers a request.
 
-For E evaluations of N clients: `round` int64 [E] (0 = untrained); `correct` int64 [E, N] correct test predictions before the next
+For E tests of N clients: `round` int64 [E] (0 = untrained); `correct` int64 [E, N] correct test predictions before the next
 local training; `loss` float64 [E, N] summed test cross-entropy; `correct_after` int64 [E, N] after local training, -1 before a
-client's first; `participated` bool [E, N]; `test_samples`, `train_samples` int64 [N]. Times since the evaluation before, float64 [E]:
-`seconds` of the rounds without tests, `seconds_aggregation` the part of it that the server takes (its phases, aggregation, the
-clients' stores; NaN in a history made before it was kept), `seconds_evaluation` of the tests.
+client's first; `train_loss`, `objective` float64 [E, N]: means over the gradients of each client's last local training of the
+cross-entropy and of all that the method minimises, NaN before its first and where a method takes no gradients by the contract;
+`participated` bool [E, N]; `test_samples`, `train_samples` int64 [N]. Times since the test before, float64 [E]: `seconds` of the rounds
+without tests, `seconds_aggregation` the part of it that the server takes (its phases, aggregation, the clients' stores),
+`seconds_evaluation` of the tests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
 from pflrepro.errors import CorruptFile
+from pflrepro.settings import Settings
 
 History = Mapping[str, np.ndarray]
+TIMES = ("seconds", "seconds_aggregation", "seconds_evaluation")
 SCHEMA = {
     "round": (np.int64, "E"),
     "correct": (np.int64, "EN"),
     "loss": (np.float64, "EN"),
     "correct_after": (np.int64, "EN"),
+    "train_loss": (np.float64, "EN"),
+    "objective": (np.float64, "EN"),
     "participated": (np.bool_, "EN"),
     "seconds": (np.float64, "E"),
     "seconds_aggregation": (np.float64, "E"),
@@ -31,12 +38,7 @@ SCHEMA = {
 
 
 def check_history(history: History) -> dict[str, np.ndarray]:
-    """The history's arrays in the order of the schema; `CorruptFile` that names the first array that does not fit.
-
-    One without `seconds_aggregation`, made before that was kept, gets it as NaN.
-    """
-    if "seconds_aggregation" not in history and "seconds" in history:
-        history = {**history, "seconds_aggregation": np.full(np.shape(history["seconds"]), np.nan)}
+    """The history's arrays in the order of the schema; `CorruptFile` that names the first array that does not fit."""
     if set(history) != set(SCHEMA):
         lacking, extra = sorted(set(SCHEMA) - set(history)), sorted(set(history) - set(SCHEMA))
         raise CorruptFile(f"the history lacks {lacking or 'nothing'} and has {extra or 'nothing'} besides")
@@ -63,14 +65,50 @@ def _odd_values(history: History) -> dict[str, bool]:
         # A diverged model has a loss of infinity or NaN: that is a result.
         "loss": bool((history["loss"] < 0).any()),
         **{name: bool((history[name] < low).any() or (history[name] > samples).any()) for name, low in counts.items()},
-        **{name: not bool((history[name] >= 0).all()) for name in ("seconds", "seconds_evaluation")},
-        "seconds_aggregation": bool((history["seconds_aggregation"] < 0).any()),
+        **{name: not bool((history[name] >= 0).all()) for name in TIMES},
     }
 
 
-def cut(history: History, evaluations: int) -> dict[str, np.ndarray]:
-    """The first `evaluations` evaluations of a history."""
-    return {name: array[:evaluations] if SCHEMA[name][1][0] == "E" else array for name, array in history.items()}
+def tested_rounds(settings: Settings) -> np.ndarray:
+    """The rounds behind which a run with these settings is tested, if it is not stopped before."""
+    return np.union1d(np.arange(0, settings.rounds + 1, settings.every), [settings.rounds])
+
+
+def answer(history: History, settings: Settings) -> dict[str, np.ndarray] | None:
+    """What of a history a request for these `rounds`, `every` and `patience` asks for; None: it must be trained on, or finer.
+
+    It is what a run of its own would have: the first rounds of a longer run are the shorter run.
+    """
+    wanted = tested_rounds(settings)
+    there = np.isin(wanted, history["round"])
+    known = len(wanted) if there.all() else int(np.argmin(there))
+    if known == 0:
+        return None
+    part = at_rounds(history, wanted[:known])
+    stop = stops_at(part["correct"].sum(1), settings.patience)
+    if stop is not None:
+        return {name: array[:stop] if SCHEMA[name][1][0] == "E" else array for name, array in part.items()}
+    return part if known == len(wanted) else None
+
+
+def at_rounds(history: History, rounds: np.ndarray) -> dict[str, np.ndarray]:
+    """The tests behind these rounds, all of which the history has; times are those since the test before that is left."""
+    places = np.searchsorted(history["round"], rounds)
+    part = {name: array[places] if SCHEMA[name][1][0] == "E" else array for name, array in history.items()}
+    for name in TIMES:
+        part[name] = np.array([history[name][low:high].sum() for low, high in pairwise([0, *(places + 1)])])
+    return part
+
+
+def joined(new: History, old: History | None) -> dict[str, np.ndarray]:
+    """The tests of `new`, and behind its last round those of `old`: the same run, which once was longer."""
+    if old is None:
+        return dict(new)
+    later = old["round"] > new["round"][-1]
+    return {
+        name: np.concatenate([array, old[name][later]]) if SCHEMA[name][1][0] == "E" else array
+        for name, array in new.items()
+    }
 
 
 def stops_at(curve: np.ndarray, patience: int) -> int | None:

@@ -3,75 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from pflrepro.errors import UserError, check_range
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.history import answer
+from pflrepro.metrics.accuracy import pooled, pooled_after
+from pflrepro.metrics.selection import select
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
+
+Moment = str | int  # "best", "last", or a round
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished run.
+    """A finished run, as far as it was asked for.
 
-    folder: where it lies. config: content of `config.json` (`experiment`, `identity`). history: arrays by name, see
-    `pflrepro.experiments.history`. environment: what it was made with, see `pflrepro.experiments.environment`.
+    id: of the run, whatever its length. experiment: what was asked for; the folder of a partition's file is not recorded.
+    identity: all that decides its numbers. history: arrays by name, see `pflrepro.experiments.history`. environment: what it was made
+    with, see `pflrepro.experiments.environment`. folder: where it lies, or the file of a run that is kept without states.
     """
 
-    folder: Path
-    config: Mapping[str, Any]
+    id: str
+    experiment: Experiment
+    identity: Mapping[str, Any]
     history: Mapping[str, np.ndarray]
     environment: Mapping[str, Any]
+    folder: Path
 
-    @property
-    def id(self) -> str:
-        return self.folder.name
-
-    @cached_property
-    def experiment(self) -> Experiment:
-        """What was run; the folder of a partition's file is not recorded."""
-        return Experiment.from_dict(self.config["experiment"], recorded=True)
+    def answering(self, experiment: Experiment) -> Run | None:
+        """The run as far as `experiment` asks for it; None where it is too short for that, or was tested too rarely."""
+        history = answer(self.history, experiment.settings)
+        return None if history is None else replace(self, experiment=experiment, history=history)
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the data."""
-        return self.config["identity"]["data"]
+        return self.identity["fingerprint"]
 
     @property
     def rounds(self) -> int:
-        """The last evaluated round; less than the experiment's where the run stopped early."""
+        """The last tested round; less than the experiment's where the run stopped early."""
         return int(self.history["round"][-1])
+
+    def round_of(self, moment: Moment) -> int:
+        """The round behind which a moment lies: `best`, the first with the largest pooled accuracy, `last`, or a tested round itself.
+
+        `UserError` for a round that was not tested, or another word.
+        """
+        tested = self.history["round"]
+        if moment in ("best", "last"):
+            return int(tested[np.argmax(self.curve)] if moment == "best" else tested[-1])
+        if isinstance(moment, str):
+            raise UserError(
+                f"unknown moment {moment!r}; valid: best, last, or a tested round such as {int(tested[-1])}"
+            )
+        check_range("moment", moment, 0, int(tested[-1]), integer=True)
+        if moment not in tested:
+            near = sorted(tested.tolist(), key=lambda each: abs(each - moment))[:3]
+            raise UserError(f"the run was not tested behind round {moment}; the nearest that were: {near}")
+        return int(moment)
 
     @cached_property
     def curve(self) -> np.ndarray:
-        """Test accuracy pooled over clients, before the next local training, as a fraction, one value an evaluation."""
-        from pflrepro.metrics.accuracy import pooled
-
+        """Test accuracy pooled over clients, before the next local training, as a fraction, one value a test."""
         return pooled(self.history)
 
     @cached_property
     def curve_after_training(self) -> np.ndarray:
         """The same right after local training; NaN before anyone has trained."""
-        from pflrepro.metrics.accuracy import pooled_after
-
         return pooled_after(self.history)
 
     def accuracy(self, rule: str = "best_round") -> float:
         """The number that a selection rule takes from the curve, as a fraction."""
-        from pflrepro.metrics.selection import select
-
         return float(select(rule, self.curve))
+
+    @property
+    def command(self) -> str:
+        """The command that makes this run again."""
+        experiment, parts = self.experiment, []
+        preset = Experiment.for_dataset("fedavg", experiment.data.dataset)
+        for own, usual in ((experiment.data, preset.data), (experiment.settings, preset.settings)):
+            for name, value in vars(own).items():
+                if value != getattr(usual, name):
+                    parts.append(_option(name, value))
+        model = f" --model {experiment.model}" if experiment.model != preset.model else ""
+        options = "".join(f" --option {name}={value}" for name, value in experiment.options)
+        seed = f" --seeds {experiment.seed + 1}" if experiment.seed else ""  # this one is the last of them
+        start = f"pflrepro run --algorithm {experiment.algorithm} --dataset {experiment.data.dataset}"
+        return start + model + "".join(f" {part}" for part in parts if part) + options + seed
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Test accuracy over rounds, before and after local training."""
         import matplotlib.pyplot as plt
-        import numpy as np
 
         ax = plt.subplots()[1] if ax is None else ax
         ax.plot(self.history["round"], 100 * self.curve, label="before local training")
@@ -103,3 +135,11 @@ class Run:
         }
         body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
         return f"<table><caption>{escape(self._title())}</caption>{body}</table>"
+
+
+def _option(name: str, value: Any) -> str:
+    """A setting as `pflrepro run` takes it."""
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return "" if value is None or value == "" else f"--{flag} {value}"

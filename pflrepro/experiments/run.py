@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from pflrepro.errors import RunFailed, UserError, check_range
-from pflrepro.experiments.config import Experiment, identity_digest
-from pflrepro.experiments.identity import fingerprint_of
+from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest
 from pflrepro.experiments.progress import Progress
+from pflrepro.experiments.result import Moment, Run
 from pflrepro.experiments.store import Store
-from pflrepro.experiments.training import Job, Machine, train
-
-if TYPE_CHECKING:
-    from pflrepro.experiments.result import Run
+from pflrepro.experiments.training import Job, Machine, done, train
 
 log = logging.getLogger("pflrepro.run")
 
@@ -35,18 +33,21 @@ def run(
     memory: int | None = None,
     progress: bool = True,
     checkpoint_every: float = 20.0,
+    keep: Sequence[Moment] = (),
     simulate: Callable[..., Any] | None = None,
 ) -> Run | list[Run]:
     """The finished runs of the experiments, in their order (one run for one experiment).
 
     Experiments that differ only in their seed train side by side. A run that was killed goes on at its last checkpoint and ends with
-    the history that it would have had. Runs that another process is making are waited for.
+    the history that it would have had; a run that was made with fewer rounds goes on from its last state, one that was made with more
+    is read as far as it is asked for. Runs that another process is making are waited for.
 
     Args:
         store: where runs are kept (a `Store` or its folder). data_root: where the data sets are.
         backend, device, workers, memory: see `pflrepro.simulation.Simulation`; none of them is part of a run's identity.
         progress: show a bar, where there is a terminal or a notebook.
         checkpoint_every: seconds between checkpoints, written after a round; 0 = after every round.
+        keep: moments whose states are kept besides the last: `best`, or rounds (see `pflrepro.experiments.revive`).
         simulate: makes the engine in place of `Simulation` (same arguments).
 
     Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
@@ -56,17 +57,16 @@ def run(
     jobs = identify([experiments] if single else experiments, data_root)
     store = open_store(store)
     check_range("checkpoint_every", checkpoint_every, 0)
-    machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root)
-    runs = {job.id: store.get(job.id) for job in jobs}
-    missing = [job for job in {job.id: job for job in jobs}.values() if runs[job.id] is None]
+    machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, tuple(keep))
+    missing = lacking(jobs, store, machine.keep)
     with Progress(progress and bool(missing)) as bar:
-        bar.expect(sum(packed[0].experiment.rounds for packed in packs(missing)))
+        bar.expect(sum(packed[0].experiment.settings.rounds for packed in packs(missing)))
         train_all(missing, store, machine, bar)
-    for job in missing:
-        runs[job.id] = store.get(job.id)
-        if runs[job.id] is None:
-            raise RunFailed(f"the run {job.id} is not in the store any more: another process or hand removed it")
-    return runs[jobs[0].id] if single else [runs[job.id] for job in jobs]
+    runs = [store.answer(job.id, job.experiment) for job in jobs]
+    if None in runs:
+        lost = jobs[runs.index(None)].id
+        raise RunFailed(f"the run {lost} is not in the store any more: another process or hand removed it")
+    return runs[0] if single else runs
 
 
 def open_store(store: Store | str | Path | None) -> Store:
@@ -80,9 +80,15 @@ def identify(experiments: Iterable[Experiment], data_root: str | Path | None = N
     for experiment in experiments:
         if not isinstance(experiment, Experiment):
             raise UserError(f"run takes experiments, not {type(experiment).__name__} {experiment!r}")
-        identity = experiment.identity(fingerprint_of(experiment.data, data_root))
-        jobs.append(Job(identity_digest(identity), experiment, identity))
+        described = identity(experiment, fingerprint_of(experiment.data, data_root))
+        jobs.append(Job(identity_digest(described), experiment, described))
     return jobs
+
+
+def lacking(jobs: Iterable[Job], store: Store, keep: Sequence[Moment] = ()) -> list[Job]:
+    """The jobs, each once, of which the store has not all that is asked for."""
+    distinct = {job.experiment: job for job in jobs}
+    return [job for job in distinct.values() if not done(job, store, keep)]
 
 
 def packs(jobs: Sequence[Job]) -> list[list[Job]]:

@@ -1,15 +1,18 @@
 """The run store: one folder a run, whole or resumable or set aside, never half trusted.
 
-    <root>/runs/<id>/config.json       what was run, and its identity, whose digest is the id
-                     history.npz       round x client, see `pflrepro.experiments.history`
-                     environment.json  versions, device, timings, peak memory
-                     checkpoint.npz    only while it runs
-                     done              written last: SHA-256 of the three files
-    <root>/locks/<id>.lock             held by the process that trains it
+    <root>/runs/<id>/config.json          what was run, and its identity, whose digest is the id
+                     history-<sum>.npz    round x client, see `pflrepro.experiments.history`
+                     record-<sum>.json    versions, device, timings, peak memory
+                     state-<round>.npz    the engine's state behind a round: the last one, from which the run can grow, and kept ones
+                     readings/            what was measured on its models, see `pflrepro.experiments.readings`
+                     checkpoint.npz       only while it is trained
+                     done                 written last: which history and record are meant, and SHA-256 of them and of config.json
+    <root>/locks/<id>.lock                held by the process that trains it
 
-A folder appears under its name with its configuration in it; every file is written under a temporary name and renamed. A folder
-that does not fit its sums or its name is reported, renamed to `<id>.damaged-N` and made anew; while another process holds its lock
-it is left alone.
+A folder appears under its name with its configuration in it; every file is written under a temporary name and renamed. A run that is
+trained on keeps what it has until `done` names the new files. A folder that does not fit its sums or its name is reported, renamed to
+`<id>.damaged-N` and made anew; while another process holds its lock it is left alone. A state that is missing or damaged is
+computed again.
 """
 
 from __future__ import annotations
@@ -18,33 +21,32 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from pflrepro.experiments.config import Experiment, identity_digest
+from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import check_history
-from pflrepro.experiments.identity import run_id, without_path
+from pflrepro.experiments.identity import identity_digest, run_id, without_path
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.result import Run
 
-if TYPE_CHECKING:
-    import numpy as np
-
 ENVIRONMENT = "PFLREPRO_STORE"
-FORMAT = 1
-DONE, CONFIG, HISTORY, RECORD, CHECKPOINT = "done", "config.json", "history.npz", "environment.json", "checkpoint.npz"
-SUMMED = (CONFIG, HISTORY, RECORD)
+FORMAT = 2
+DONE, CONFIG, CHECKPOINT = "done", "config.json", "checkpoint.npz"
+MOST_STATE_BYTES = 2 << 30
 log = logging.getLogger("pflrepro.store")
 
 
 class Store:
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
-    The folder need not exist. Raises `UserError` if the name belongs to a file. `made`: the ids of the runs that were finished through
+    The folder need not exist. Raises `UserError` if the name belongs to a file. `made`: the ids of the runs that were trained through
     this object.
     """
 
@@ -74,26 +76,28 @@ class Store:
         return RunLock(self.root / "locks" / f"{id}.lock")
 
     def find(self, experiment: Experiment, data_root: str | Path | None = None) -> Run | None:
-        """The finished run of an experiment with the data of this data root, or None."""
-        return self.get(run_id(experiment, data_root))
+        """The run of an experiment with the data of this data root, as far as it is asked for, or None."""
+        return self.answer(run_id(experiment, data_root), experiment)
+
+    def answer(self, id: str, experiment: Experiment) -> Run | None:
+        """The run with this id as far as `experiment` asks for it; None where there is none, or not enough of it."""
+        run = self.get(id)
+        return None if run is None else run.answering(experiment)
 
     def get(self, id: str, *, held: bool = False) -> Run | None:
-        """The finished run with this id, or None; a damaged one is reported and set aside, unless another process uses it.
+        """The whole run with this id, or None; a damaged one is reported and set aside, unless another process uses it.
 
         `held`: the caller holds the run's lock.
         """
         if not self._exists(id):
             return None
         try:
-            run = self._read(id)
+            return self._read(id)
         except CorruptFile as error:
             if not held:
                 return self._look_again(id)
             self.set_aside(id, str(error))
             return None
-        if held:  # a process that was killed right after its last word
-            (run.folder / CHECKPOINT).unlink(missing_ok=True)
-        return run
 
     def runs(self) -> list[Run]:
         """All finished runs, in the order of their ids; damaged ones are reported and left out."""
@@ -112,6 +116,24 @@ class Store:
         runs = self.root / "runs"
         begun = [folder for folder in runs.iterdir() if (folder / CONFIG).exists()] if runs.is_dir() else []
         return sum(".damaged-" not in folder.name and not (folder / DONE).exists() for folder in begun)
+
+    def states(self, id: str) -> dict[int, Path]:
+        """Round -> the file of the kept state behind it, in ascending order; none of them has been looked into."""
+        found = {path.stem.removeprefix("state-"): path for path in self.folder(id).glob("state-*.npz")}
+        return {int(name): path for name, path in sorted(found.items(), key=lambda item: int(item[0]))}
+
+    def state(self, id: str, latest: int) -> Checkpoint | None:
+        """The latest kept state of a run behind round `latest` or before, or None; a damaged one is reported and removed."""
+        for _, path in sorted(self.states(id).items(), reverse=True):
+            try:
+                found = read_checkpoint(path, id) if int(path.stem.removeprefix("state-")) <= latest else None
+            except CorruptFile as error:
+                log.warning("a state of run %s is damaged and computed again where it is needed: %s", id, error)
+                path.unlink(missing_ok=True)
+                continue
+            if found is not None:
+                return found
+        return None
 
     def _scan(self) -> tuple[list[Run], list[tuple[Path, str]]]:
         finished: list[Run] = []
@@ -133,29 +155,32 @@ class Store:
         """The finished run in a folder, every file checked; `CorruptFile` for anything odd."""
         folder = self.folder(id)
         done = files.read_json(folder / DONE)
-        sums = done.get("files")
-        if done.get("id") != id or not isinstance(sums, dict) or set(sums) != set(SUMMED):
+        sums, named = done.get("files"), [done.get("history"), done.get("record")]
+        if done.get("id") != id or not isinstance(sums, dict) or set(sums) != {CONFIG, *named}:
             raise CorruptFile(f"{DONE} does not belong to this folder")
-        for name in SUMMED:
+        for name in sums:
             try:
                 if files.sha256(folder / name) != sums[name]:
                     raise CorruptFile(f"{name} is not what was written")
             except OSError as error:
                 raise CorruptFile(f"{name} cannot be read: {error.strerror or error}") from None
-        config = self._read_config(id)
-        history = check_history(files.read_npz(folder / HISTORY))
-        return Run(folder, config, history, files.read_json(folder / RECORD))
+        identity, experiment = self._read_config(id)
+        try:
+            experiment = experiment.with_settings(rounds=done["rounds"], every=done["every"], patience=0)
+        except (KeyError, UserError) as error:
+            raise CorruptFile(f"{DONE} does not tell how long the run is: {error}") from None
+        history = check_history(files.read_npz(folder / named[0]))
+        return Run(id, experiment, identity, history, files.read_json(folder / named[1]), folder)
 
-    def _read_config(self, id: str) -> dict[str, Any]:
+    def _read_config(self, id: str) -> tuple[dict[str, Any], Experiment]:
         config = files.read_json(self.folder(id) / CONFIG)
         identity = config.get("identity")
         if not isinstance(identity, dict) or identity_digest(identity) != id:
             raise CorruptFile(f"{CONFIG} does not belong to this folder")
         try:
-            Experiment.from_dict(config.get("experiment"), recorded=True)
+            return identity, Experiment.from_dict(config.get("experiment"), recorded=True)
         except UserError as error:
             raise CorruptFile(f"{CONFIG} describes no experiment: {error}") from None
-        return config
 
     def _look_again(self, id: str) -> Run | None:
         """A run that looked damaged, under its lock: another process may just be making it anew."""
@@ -176,19 +201,15 @@ class Store:
             lock.release()
 
     # ---- writing: the caller holds the lock --------------------------------------------------------------------------------
-    def begin(self, id: str, experiment: Experiment, identity: Mapping[str, Any]) -> Checkpoint | None:
-        """Make the run's folder, or look into a half-done one: its checkpoint, if it has one that can be trusted."""
+    def begin(self, id: str, experiment: Experiment, identity: Mapping[str, Any]) -> list[Checkpoint]:
+        """Make the run's folder, or look into one: the states that it has, the furthest first, damaged ones left out."""
         folder = self.folder(id)
         try:
             self._sweep_temporaries(id)
             if folder.exists():
                 try:
                     self._read_config(id)
-                    if (folder / CHECKPOINT).exists():
-                        return read_checkpoint(folder / CHECKPOINT, id)
-                    if (folder / HISTORY).exists():
-                        log.warning("run folder %s has no mark that it is done: the run starts afresh", id)
-                    return None
+                    return self._checkpoints(id)
                 except CorruptFile as error:
                     self.set_aside(id, str(error))
             described = experiment.to_dict()
@@ -199,25 +220,69 @@ class Store:
             new.rename(folder)
         except OSError as error:
             raise UserError(f"cannot write to the run store {self.root}: {error.strerror or error}") from None
-        return None
+        return []
+
+    def _checkpoints(self, id: str) -> list[Checkpoint]:
+        folder, found = self.folder(id), []
+        if (folder / CHECKPOINT).exists():
+            found.append(read_checkpoint(folder / CHECKPOINT, id))
+        latest = self.state(id, 2**62)
+        if latest is not None:
+            found.append(latest)
+        return sorted(found, key=lambda checkpoint: -checkpoint.round)
 
     def save_checkpoint(self, id: str, checkpoint: Checkpoint) -> None:
         """Write how far the run is."""
         write_checkpoint(self.folder(id) / CHECKPOINT, id, checkpoint)
 
     def drop_checkpoint(self, id: str, reason: str) -> None:
-        """Forget a checkpoint that does not fit, after a report."""
+        """Forget the states that do not fit, after a report."""
         log.warning("the checkpoint of run %s is not used, the run starts afresh: %s", id, reason)
         (self.folder(id) / CHECKPOINT).unlink(missing_ok=True)
+        self.drop_states(id)
 
-    def finish(self, id: str, history: Mapping[str, np.ndarray], environment: Mapping[str, Any]) -> Run:
-        """Write the results and, last, the mark that the run is done."""
+    def keep_state(self, id: str, state: Checkpoint) -> Path | None:
+        """Write the state behind a round, or say why it is not kept."""
+        size = sum(array.nbytes for array in state.state.values())
+        if size > MOST_STATE_BYTES:
+            log.warning(
+                "the state of run %s behind round %d has %.1f GB and is not kept (2 GB at most): what needs it trains the run again",
+                *(id, state.round, size / 1e9),
+            )
+            return None
+        path = self.folder(id) / f"state-{state.round}.npz"
+        write_checkpoint(path, id, state)
+        return path
+
+    def drop_states(self, id: str, rounds: Iterable[int] | None = None) -> int:
+        """Remove the kept states behind these rounds (None: all); the bytes that are freed."""
+        gone = [path for round, path in self.states(id).items() if rounds is None or round in rounds]
+        freed = sum(path.stat().st_size for path in gone)
+        for path in gone:
+            path.unlink()
+        return freed
+
+    def finish(
+        self,
+        id: str,
+        experiment: Experiment,
+        history: Mapping[str, np.ndarray],
+        environment: Mapping[str, Any],
+    ) -> Run:
+        """Write the results and, last, the mark that the run is done; what they replace goes then.
+
+        `experiment`: what was asked for; the history may be longer.
+        """
         folder = self.folder(id)
-        files.write_npz(folder / HISTORY, check_history(history), compress=True)
-        files.write_json(folder / RECORD, dict(environment))
-        files.write_json(
-            folder / DONE, {"format": FORMAT, "id": id, "files": {name: files.sha256(folder / name) for name in SUMMED}}
-        )
+        kept = {
+            "history": files.write_named(folder, "history", ".npz", files.npz_bytes(check_history(history), True)),
+            "record": files.write_named(folder, "record", ".json", files.json_bytes(dict(environment))),
+        }
+        sums = {name: files.sha256(folder / name) for name in (CONFIG, *kept.values())}
+        length = {"rounds": int(history["round"][-1]), "every": experiment.settings.every}
+        files.write_json(folder / DONE, {"format": FORMAT, "id": id, "files": sums, **kept, **length})
+        for old in {*folder.glob("history-*"), *folder.glob("record-*")} - {folder / name for name in kept.values()}:
+            old.unlink()
         (folder / CHECKPOINT).unlink(missing_ok=True)
         self.made.add(id)
         return self._read(id)
@@ -233,6 +298,22 @@ class Store:
         except OSError as error:
             raise UserError(f"cannot set the damaged run folder {folder} aside: {error.strerror or error}") from None
         log.warning("run folder %s is damaged (%s): set aside as %s", id, reason, aside.name)
+
+    def prune(self) -> int:
+        """Remove the kept states of all finished runs that nobody trains; the bytes that are freed.
+
+        Their histories and readings stay. What needs a state again trains the run again.
+        """
+        freed = 0
+        for run in self.runs():
+            lock = self.lock(run.id)
+            if not lock.acquire():
+                continue
+            try:
+                freed += self.drop_states(run.id)
+            finally:
+                lock.release()
+        return freed
 
     def _sweep_temporaries(self, id: str) -> None:
         """What a killed process left half-written; nobody else writes while the lock is held."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pflrepro.cores import usable_cores
 from pflrepro.errors import RunFailed, UserError, check_range, check_word
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.run import identify, open_store, packs, run
+from pflrepro.experiments.run import identify, lacking, open_store, packs, run
 
 if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
@@ -116,7 +116,7 @@ def sweep(
     jobs = check_range("jobs", usable_cores() if jobs is None else jobs, 1, integer=True)
     store = open_store(store)
     identified = identify(experiments, data_root)
-    missing = [job for job in {job.id: job for job in identified}.values() if store.get(job.id) is None]
+    missing = lacking(identified, store)
     together = packs(missing)
     here = launch is serial
     if not here and len(together) < jobs:  # too few packs to go round: one seed a process
@@ -136,10 +136,10 @@ def sweep(
         raise RunFailed(
             f"{len(failed)} of {len(tasks)} tasks failed: " + "; ".join(_told(*outcome) for outcome in failed)
         )
-    runs = {job.id: store.get(job.id) for job in identified}
-    if None in runs.values():
+    runs = [store.answer(job.id, job.experiment) for job in identified]
+    if None in runs:
         raise RunFailed("a run of the sweep is not in the store any more: another process or hand removed it")
-    return [runs[job.id] for job in identified]
+    return runs
 
 
 def _told(task: Task, message: str) -> str:

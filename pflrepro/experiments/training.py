@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,13 +13,17 @@ from pflrepro.errors import CorruptFile, RunFailed, UserError
 from pflrepro.experiments import environment
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.history import check_history, cut, stops_at
+from pflrepro.experiments.history import check_history, joined, stops_at, tested_rounds
+from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
+from pflrepro.experiments.result import Moment
 from pflrepro.experiments.store import Store
+from pflrepro.metrics.accuracy import pooled
+from pflrepro.simulation.simulation import Simulation
 
-LOOK_EVERY = (
-    0.5  # seconds between looks at the curves: stacking a long history each round would cost more than a fast round
-)
+States = dict[int, Mapping[str, Any]]  # round -> the engine's state behind it
+# seconds between looks at the curves: stacking a long history each round would cost more than a fast round
+LOOK_EVERY = 0.5
 CHECKPOINT_SHARE = 0.05  # checkpoints may take this share of the time, whatever interval was asked for
 
 
@@ -42,6 +46,7 @@ class Machine:
     """How runs are computed, which changes their numbers by rounding at most.
 
     checkpoint_every: seconds between checkpoints, 0 = after every round. simulate: what makes the engine; None: `Simulation`.
+    keep: the moments whose states are kept besides the last (`best`, rounds).
     """
 
     backend: str = "auto"
@@ -51,12 +56,11 @@ class Machine:
     checkpoint_every: float = 20.0
     simulate: Callable[..., Any] | None = None
     data_root: str | Path | None = None
+    keep: tuple[Moment, ...] = ()
 
     def simulation(self, experiments: Sequence[Experiment], backend: str, workers: int | None) -> Any:
         """The engine for these experiments, which differ in nothing but the seed, before its first round."""
-        from pflrepro.experiments.identity import load_federation
-
-        simulate = self.simulate
+        simulate = self.simulate or Simulation
         if simulate is None:
             from pflrepro.simulation import Simulation as simulate
         experiment = experiments[0]
@@ -64,7 +68,7 @@ class Machine:
             experiment.method(),
             load_federation(experiment.data, self.data_root, self.device),
             experiment.model,
-            experiment.settings(),
+            experiment.settings,
             [each.seed for each in experiments],
             backend=backend,
             device=self.device,
@@ -100,7 +104,8 @@ def train(jobs: Sequence[Job], store: Store, machine: Machine, progress: Progres
             else:
                 busy.append(job)
         # Another process may have finished one between the caller's look and the lock.
-        groups = _groups([job for job in mine if store.get(job.id, held=True) is None], store, machine)
+        lacking = [job for job in mine if not done(job, store, machine.keep, held=True)]
+        groups = _groups(lacking, store, machine)
         for group in groups:
             _train_group(group, store, machine, progress)
     return busy
@@ -110,13 +115,33 @@ def _groups(jobs: Sequence[Job], store: Store, machine: Machine) -> list[Group]:
     """Jobs by the round they are at and the backend they were begun with, furthest first."""
     groups: dict[tuple, Group] = {}
     for job in jobs:
-        checkpoint = store.begin(job.id, job.experiment, job.identity)
+        states = store.begin(job.id, job.experiment, job.identity)
+        checkpoint = next((state for state in states if _leads_on(state, job, store, machine.keep)), None)
         backend, workers = _backend(checkpoint, machine)
         key = (checkpoint.round if checkpoint else -1, backend, workers)
         group = groups.setdefault(key, Group(max(key[0], 0), backend, workers))
         group.jobs.append(job)
         group.checkpoints.append(checkpoint)
     return sorted(groups.values(), key=lambda group: -group.round)
+
+
+def done(job: Job, store: Store, keep: Sequence[Moment] = (), *, held: bool = False) -> bool:
+    """Whether the store has all of a job that is asked for, the states of the moments `keep` among it."""
+    run = store.get(job.id, held=held)
+    run = None if run is None else run.answering(job.experiment)
+    return run is not None and {run.round_of(moment) for moment in keep} <= set(store.states(job.id))
+
+
+def _leads_on(state: Checkpoint, job: Job, store: Store, keep: Sequence[Moment]) -> bool:
+    """Whether the run can be continued from a state: what was to be tested and kept until there has been."""
+    settings, tested = job.experiment.settings, state.state.get("history/round", ())
+    passed = [r for r in tested_rounds(settings) if r <= state.round]
+    if state.round > settings.rounds or not set(passed) <= set(tested):
+        return False
+    wanted = {moment for moment in keep if isinstance(moment, int) and moment < state.round}
+    if "best" in keep and len(tested):
+        wanted.add(int(tested[state.state["history/correct"].sum(1).argmax()]))
+    return wanted <= {*store.states(job.id), state.round}
 
 
 def _backend(checkpoint: Checkpoint | None, machine: Machine) -> tuple[str, int | None]:
@@ -132,20 +157,69 @@ def _backend(checkpoint: Checkpoint | None, machine: Machine) -> tuple[str, int 
 def _train_group(group: Group, store: Store, machine: Machine, progress: Progress) -> None:
     experiment, seeds = group.jobs[0].experiment, [job.experiment.seed for job in group.jobs]
     many = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-    progress.start(f"{experiment.algorithm} on {experiment.data.dataset}, {many}", experiment.rounds, group.round)
+    progress.start(
+        f"{experiment.algorithm} on {experiment.data.dataset}, {many}", experiment.settings.rounds, group.round
+    )
     with _Failures(experiment, seeds) as where:
         simulation = _resumed(group, store, machine)
         where["simulation"] = simulation
-        stops = _run_to_the_end(simulation, group, store, machine, progress)
+        keeper = Keeper(machine.keep, len(seeds))
+        _run_to_the_end(simulation, group, store, machine, progress, keeper)
         histories = [simulation.history(index) for index in range(len(seeds))]
         sittings = _sittings(group, simulation, machine, where["started"])
-    for job, history, stop, record in zip(group.jobs, histories, stops, sittings, strict=True):
+    for index, (job, history, record) in enumerate(zip(group.jobs, histories, sittings, strict=True)):
         try:
-            final = cut(check_history(history), stop if stop is not None else len(history["round"]))
+            checked = check_history(history)
         except CorruptFile as error:
             raise RunFailed(f"{_name(experiment, seeds)} gave no valid history: {error}") from None
-        store.finish(job.id, final, environment.environment(record, final, experiment.dtype))
+        last = Checkpoint(simulation.round, simulation.state_of(index), record)
+        _file(job, checked, last, keeper.states[index], store, machine)
     progress.end()
+
+
+def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, store: Store, machine: Machine) -> None:
+    """Put a run that has come to its end into the store: its states, and its history with what it had behind that."""
+    before = store.get(job.id, held=True)
+    whole = joined(history, None if before is None else before.history)
+    for round, state in kept.items():
+        store.keep_state(job.id, Checkpoint(round, state, last.sittings))
+    if whole["round"][-1] == last.round:
+        store.keep_state(job.id, last)
+    record = environment.environment(last.sittings, whole, job.experiment.dtype)
+    run = store.finish(job.id, job.experiment, whole, record)
+    if (
+        before is not None and before.rounds < run.rounds
+    ):  # the state it grew from; who kept it as a moment's asks again
+        wanted = {run.answering(job.experiment).round_of(moment) for moment in machine.keep}
+        store.drop_states(job.id, {before.rounds} - wanted)
+
+
+class Keeper:
+    """The states behind the moments that are asked for, as a simulation comes by them, for each of its seeds."""
+
+    def __init__(self, keep: Sequence[Moment], seeds: int) -> None:
+        self.keep = keep
+        self.states: list[States] = [{} for _ in range(seeds)]
+        self._best = [-1] * seeds
+
+    def look(self, simulation: Any) -> None:
+        """Call after every round."""
+        for index, states in enumerate(self.states):
+            if simulation.round in self.keep:
+                states[simulation.round] = simulation.state_of(index)
+            if "best" in self.keep:
+                self._look_at_best(simulation, index, states)
+
+    def _look_at_best(self, simulation: Any, index: int, states: States) -> None:
+        history = simulation.history(index)
+        best = int(history["round"][pooled(history).argmax()])
+        if best == self._best[index]:
+            return
+        if self._best[index] not in self.keep:
+            states.pop(self._best[index], None)
+        self._best[index] = best
+        if best == simulation.round:
+            states[best] = simulation.state_of(index)
 
 
 def _resumed(group: Group, store: Store, machine: Machine) -> Any:
@@ -168,15 +242,17 @@ def _resumed(group: Group, store: Store, machine: Machine) -> Any:
 
 
 def _run_to_the_end(
-    simulation: Any, group: Group, store: Store, machine: Machine, progress: Progress
-) -> list[int | None]:
-    """Step until the last round, or until every run has stopped; gives the number of evaluations of each that stopped early."""
-    patience, count = group.jobs[0].experiment.patience, len(group.jobs)
+    simulation: Any, group: Group, store: Store, machine: Machine, progress: Progress, keeper: Keeper
+) -> None:
+    """Step until the last round, or until the stop rule holds for every run."""
+    patience, count = group.jobs[0].experiment.settings.patience, len(group.jobs)
     started = saved = looked = time.monotonic()
     interval = machine.checkpoint_every
     stops = _stops(simulation, count, patience)
     while not simulation.finished and None in stops:
         simulation.step()
+        if keeper.keep:
+            keeper.look(simulation)
         now = time.monotonic()
         if now - looked >= LOOK_EVERY or simulation.finished:
             looked = now
@@ -188,7 +264,6 @@ def _run_to_the_end(
             interval = (
                 max(machine.checkpoint_every, (saved - now) / CHECKPOINT_SHARE) if machine.checkpoint_every > 0 else 0.0
             )
-    return stops
 
 
 def _stops(simulation: Any, count: int, patience: int) -> list[int | None]:
@@ -196,8 +271,6 @@ def _stops(simulation: Any, count: int, patience: int) -> list[int | None]:
 
 
 def _curve(simulation: Any, index: int) -> Any:
-    from pflrepro.metrics.accuracy import pooled
-
     history = simulation.history(index)
     return pooled(history) if "correct" in history else []
 

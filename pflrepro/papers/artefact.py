@@ -6,7 +6,7 @@ published numbers, the picture and the score card.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.errors import unknown
@@ -205,21 +205,12 @@ def build_experiment(row: Row, column: Column, scale: Scale, seed: int) -> Exper
         min_size=preset.min_size,
         test_share=0.25,
     )
-    return Experiment(
-        algorithm=row.algorithm,
-        options=row.options_for(column.model),
-        data=data,
-        model=column.model,
+    settings = replace(
+        preset.settings,
         rounds=scale.rounds,
         participation=column.participation,
-        local_epochs=1,
-        batch_size=preset.batch_size if column.batch_size is None else column.batch_size,
-        lr=preset.lr if column.lr is None else column.lr,
-        momentum=0.0,
-        weight_decay=0.0,
-        drop_last=preset.drop_last,
-        receivers="all",
-        statistics="personal",
         patience=scale.patience,
-        seed=seed,
+        lr=preset.settings.lr if column.lr is None else column.lr,
+        batch_size=preset.settings.batch_size if column.batch_size is None else column.batch_size,
     )
+    return Experiment(row.algorithm, data, column.model, settings, row.options_for(column.model), seed)

@@ -107,8 +107,8 @@ def _timing_key(experiment: Experiment) -> tuple:
         data.dataset,
         experiment.model,
         data.clients,
-        experiment.participation,
-        experiment.local_epochs,
+        experiment.settings.participation,
+        experiment.settings.local_epochs,
     )
 
 
@@ -139,7 +139,7 @@ def _entry(
         column.label,
         scale.name,
         experiment.seed,
-        experiment.rounds,
+        experiment.settings.rounds,
         state,
         lacking or "",
         seconds,
@@ -153,11 +153,17 @@ def estimate_seconds(experiment: Experiment, samples: int, timings: dict[tuple, 
     """Expected seconds of a whole run and the basis of that number: stored timings, or a guess a step on one core."""
     stored = timings.get(_timing_key(experiment))
     if stored is not None:
-        return stored * experiment.rounds, "timings of stored runs"
-    steps = 0.75 * samples * experiment.participation * experiment.local_epochs / experiment.batch_size
+        return stored * experiment.settings.rounds, "timings of stored runs"
+    steps = (
+        0.75
+        * samples
+        * experiment.settings.participation
+        * experiment.settings.local_epochs
+        / experiment.settings.batch_size
+    )
     step = SECONDS_A_STEP.get(experiment.model, OTHER_STEP) * RELATIVE_COST.get(experiment.algorithm.split("+")[0], 1.0)
     # An evaluation passes the test quarter forward only, in large batches: about a sixth of the training of an epoch.
-    return experiment.rounds * steps * step * 7 / 6, "rough guess: one core, no packing of seeds"
+    return experiment.settings.rounds * steps * step * 7 / 6, "rough guess: one core, no packing of seeds"
 
 
 def estimate_memory(experiment: Experiment, samples: int) -> float:

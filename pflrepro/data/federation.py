@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.data.heterogeneity import heterogeneity
+from pflrepro.data.picture import counts_html, plot_counts
 from pflrepro.errors import UserError
 from pflrepro.randomness import generator
 from pflrepro.trees import Tree
@@ -219,14 +220,10 @@ class Federation:
         )
 
     def _repr_html_(self) -> str:
-        from pflrepro.viz.partition import counts_html
-
         names = {"train": "training", "valid": "validation", "test": "test"}
         sizes = {names[split]: self.sizes(split) for split in names if split in self.rows}
         return counts_html(self.name or "unnamed", self._all_counts(), sizes)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bubbles of samples per client and class, all splits together; the area is proportional to the samples."""
-        from pflrepro.viz.partition import plot_counts
-
         return plot_counts(self._all_counts(), ax, self.name)

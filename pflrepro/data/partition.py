@@ -14,13 +14,17 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from pflrepro.data.assignment import as_integers, divide
+from pflrepro.data.picture import counts_html, plot_counts
 from pflrepro.data.specs import PARTITIONS, Spec, parse
 from pflrepro.errors import UserError, check_range
 
 if TYPE_CHECKING:
-    import torch
     from matplotlib.axes import Axes
-    from torch import Tensor
 
 __all__ = ["PARTITIONS", "Partition", "partition"]
 
@@ -52,8 +56,6 @@ class Partition:
 
         labels: of the data set, by default the partition's own; `UserError` if it has none.
         """
-        import torch
-
         labels = self.labels if labels is None else labels
         if labels is None:
             raise UserError("this partition does not know its labels; give them to counts(labels)")
@@ -66,8 +68,6 @@ class Partition:
 
     def assignment(self, samples: int) -> tuple[Tensor, Tensor]:
         """The same partition row by row: `client` int64 [samples] (-1 = unused) and `is_test` bool [samples]."""
-        import torch
-
         device = self.train[0].device
         client = torch.full((samples,), -1, dtype=torch.int64, device=device)
         is_test = torch.zeros(samples, dtype=torch.bool, device=device)
@@ -77,8 +77,6 @@ class Partition:
 
     def save(self, path: str | Path, samples: int) -> None:
         """Write the row-by-row form as an npz file that `file:PATH` reads (atomic); `samples` is the length of the data set."""
-        import numpy as np
-
         path = Path(path)
         client, is_test = self.assignment(samples)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
@@ -101,15 +99,11 @@ class Partition:
     def _repr_html_(self) -> str:
         if self.labels is None:
             return f"<code>{escape(repr(self))}</code>"
-        from pflrepro.viz.partition import counts_html
-
         sizes = {"training": [len(part) for part in self.train], "test": [len(part) for part in self.test]}
         return counts_html(self.spec, self.counts().cpu().numpy(), sizes)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bubbles of samples per client and class, training and test together; the area is proportional to the samples."""
-        from pflrepro.viz.partition import plot_counts
-
         return plot_counts(self.counts().cpu().numpy(), ax, self.spec)
 
 
@@ -140,8 +134,6 @@ def partition(
 
     Raises `UserError` for an impossible request, at the latest after 1,000 draws (pFedFDA's kinds: 50,000).
     """
-    from pflrepro.data import assignment
-
     spec = parse(spec)
     labels = _checked_labels(labels)
     if clients is not None:
@@ -151,14 +143,12 @@ def partition(
     if check_range("test_share", test_share, 0, 1) == 1:
         raise UserError("test_share must be >= 0 and < 1, not 1")
     if groups is not None:
-        groups = assignment.as_integers("groups", groups, labels.device)
-    train, test = assignment.divide(spec, labels, clients, seed, groups, min_size, float(test_share))
+        groups = as_integers("groups", groups, labels.device)
+    train, test = divide(spec, labels, clients, seed, groups, min_size, float(test_share))
     return Partition(train=train, test=test, labels=labels, spec=str(spec))
 
 
 def _checked_labels(labels: Any) -> torch.Tensor:
-    from pflrepro.data.assignment import as_integers
-
     labels = as_integers("labels", labels, None)
     if not len(labels):
         raise UserError("cannot divide an empty data set")

@@ -35,7 +35,7 @@ _NAMES = {
     "holm": ".comparison",
     "average_ranks": ".ranks",
     "timing": ".cost",
-    "Probe": ".mdl",
+    "Probe": ".probe_training",
     "online_codelength": ".mdl",
     "summarise": ".mdl",
     "Attack": ".leakage",

@@ -18,62 +18,14 @@ from torch import Tensor
 
 from pflrepro.cores import usable_cores
 from pflrepro.errors import UserError, check_range, check_word
-from pflrepro.metrics.probe_training import Job, Pool, validation_losses
+from pflrepro.metrics.probe_training import Job, Pool, Probe, validation_losses
 from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_set
 from pflrepro.randomness import generator
 
+PROBE = Probe()  # the papers'
 NATS_A_BIT = math.log(2.0)
 CPU_MEMORY = 2**23  # bytes a launch on a CPU: wide probes one by one, narrow ones by the dozen (measured)
 NARROWEST = 0.6  # of the widest batch of a launch: narrower ones would mostly be padding
-
-
-@dataclass(frozen=True)
-class Probe:
-    """The probe and how it is trained; the defaults are those of the library that DBE used (reprieve) [DBE section 4.2].
-
-    Attributes:
-        hidden: widths of the hidden layers, ReLU between; the last layer gives C logits. Weights start as PyTorch's [?].
-        lr, steps, batch: Adam (0.9, 0.999, 1e-8); n samples if there are fewer than `batch`. No early stopping.
-        sizes, smallest: points of the curve, from `smallest` to the pool's size M, evenly spaced in the logarithm, rounded up.
-        seeds: probes a point. validation: share of the set kept to measure the loss on, its last samples, rounded up.
-        draws: `without` (the library's sequential mode): a random subset of n, then reshuffled passes, the incomplete batch of a pass
-            kept [inferred]. `with` (its vectorised mode, the library's default): n draws with replacement, in one fixed order
-            again and again, always `batch` of them.
-    """
-
-    hidden: tuple[int, ...] = (512, 512)
-    lr: float = 1e-4
-    steps: int = 4000
-    batch: int = 256
-    sizes: int = 10
-    smallest: int = 10
-    seeds: int = 5
-    validation: float = 0.1
-    draws: str = "without"
-
-    def __post_init__(self) -> None:
-        for name, low in (("steps", 0), ("batch", 1), ("sizes", 1), ("smallest", 1), ("seeds", 1)):
-            check_range(f"probe's {name}", getattr(self, name), low, integer=True)
-        if not isinstance(self.hidden, (tuple, list)):
-            raise UserError(f"probe's hidden widths must be a list of whole numbers, not {self.hidden!r}")
-        object.__setattr__(self, "hidden", tuple(self.hidden))  # a key of the cache of weights
-        for width in self.hidden:
-            check_range("probe's hidden width", width, 1, integer=True)
-        check_range("probe's learning rate", self.lr, 0, open_low=True)
-        check_range("probe's validation share", self.validation, 0, 1, open_low=True, open_high=True)
-        check_word("way to draw the probe's samples", self.draws, ("without", "with"))
-
-    @property
-    def least(self) -> int:
-        """The fewest samples that a curve can be measured on: `smallest` in the pool, and at least one to validate."""
-        n = self.smallest + 1
-        while n - self.validating(n) < self.smallest:
-            n += 1
-        return n
-
-    def validating(self, samples: int) -> int:
-        """How many of a set's samples are its validation part: ceil(validation * samples)."""
-        return math.ceil(self.validation * samples - 1e-9)
 
 
 @dataclass(frozen=True)
@@ -122,7 +74,7 @@ def online_codelength(sizes: Sequence[int] | np.ndarray, losses: Sequence[float]
     return float((steps * losses).sum())
 
 
-def curve_sizes(pool: int, probe: Probe = Probe()) -> np.ndarray:
+def curve_sizes(pool: int, probe: Probe = PROBE) -> np.ndarray:
     """The curve's subset sizes: int64, from `smallest` to `pool`, log-spaced, rounded up; each once (doubles add no length).
 
     `UserError` for a pool of fewer than `smallest` samples.
@@ -162,7 +114,7 @@ def summarise(curves: Sequence[Curve | None], how: str = "mean", unit: str = "na
 def curves(
     sets: Sequence[LabelledSet],
     classes: int,
-    probe: Probe = Probe(),
+    probe: Probe = PROBE,
     *,
     seed: int = 0,
     memory: int | None = None,

@@ -1,4 +1,4 @@
-"""The training of probes: many narrow ones as one stacked network, a wide one by itself with its derivatives written out.
+"""The probe of a codelength and its training: many narrow ones as one stacked network, a wide one alone, by written-out derivatives.
 
 Stacked, `torch.func.vmap` maps the probe over all of them and one Adam, which works number by number, steps them all. A probe that is
 wide enough to keep a core busy gains nothing from company there; on a CPU it is trained alone, by `pflrepro.products`.
@@ -7,10 +7,10 @@ wide enough to keep a core busy gains nothing from company there; on a CPU it is
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,16 +19,63 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from pflrepro.algorithms.contract import one_hot
+from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.models.initialise import seeded
 from pflrepro.models.split import parameters_of
 from pflrepro.products import product
 from pflrepro.randomness import generator
 from pflrepro.trees import Tree, stack
 
-if TYPE_CHECKING:
-    from pflrepro.metrics.mdl import Probe
-
 BLOCK = 64  # steps whose batches are drawn at once
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The probe and how it is trained; the defaults are those of the library that DBE used (reprieve) [DBE section 4.2].
+
+    Attributes:
+        hidden: widths of the hidden layers, ReLU between; the last layer gives C logits. Weights start as PyTorch's [?].
+        lr, steps, batch: Adam (0.9, 0.999, 1e-8); n samples if there are fewer than `batch`. No early stopping.
+        sizes, smallest: points of the curve, from `smallest` to the pool's size M, evenly spaced in the logarithm, rounded up.
+        seeds: probes a point. validation: share of the set kept to measure the loss on, its last samples, rounded up.
+        draws: `without` (the library's sequential mode): a random subset of n, then reshuffled passes, the incomplete batch of a pass
+            kept [inferred]. `with` (its vectorised mode, the library's default): n draws with replacement, in one fixed order
+            again and again, always `batch` of them.
+    """
+
+    hidden: tuple[int, ...] = (512, 512)
+    lr: float = 1e-4
+    steps: int = 4000
+    batch: int = 256
+    sizes: int = 10
+    smallest: int = 10
+    seeds: int = 5
+    validation: float = 0.1
+    draws: str = "without"
+
+    def __post_init__(self) -> None:
+        for name, low in (("steps", 0), ("batch", 1), ("sizes", 1), ("smallest", 1), ("seeds", 1)):
+            check_range(f"probe's {name}", getattr(self, name), low, integer=True)
+        if not isinstance(self.hidden, (tuple, list)):
+            raise UserError(f"probe's hidden widths must be a list of whole numbers, not {self.hidden!r}")
+        object.__setattr__(self, "hidden", tuple(self.hidden))  # a key of the cache of weights
+        for width in self.hidden:
+            check_range("probe's hidden width", width, 1, integer=True)
+        check_range("probe's learning rate", self.lr, 0, open_low=True)
+        check_range("probe's validation share", self.validation, 0, 1, open_low=True, open_high=True)
+        check_word("way to draw the probe's samples", self.draws, ("without", "with"))
+
+    @property
+    def least(self) -> int:
+        """The fewest samples that a curve can be measured on: `smallest` in the pool, and at least one to validate."""
+        n = self.smallest + 1
+        while n - self.validating(n) < self.smallest:
+            n += 1
+        return n
+
+    def validating(self, samples: int) -> int:
+        """How many of a set's samples are its validation part: ceil(validation * samples)."""
+        return math.ceil(self.validation * samples - 1e-9)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ _NAMES = {
     "wide": ".tables",
     "points": ".plots",
     "curves": ".plots",
-    "bubbles": ".partition",
+    "bubbles": "pflrepro.data.picture",
     "bars": ".partition",
     "pictures": ".outputs",
     "write": ".outputs",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pflrepro.errors import UserError, check_range
-from pflrepro.viz.style import new_figure, style
+from pflrepro.style import new_figure, style
 
 if TYPE_CHECKING:
     import numpy as np

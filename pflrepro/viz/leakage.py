@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pflrepro.errors import UserError, check_range
-from pflrepro.viz.style import new_figure, style
+from pflrepro.style import new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pflrepro.errors import UserError
-from pflrepro.viz.style import new_figure, style
+from pflrepro.style import new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,10 +12,10 @@ from pflrepro.papers import counted, partitions
 from pflrepro.papers.comparing import Result
 from pflrepro.papers.evidence import t_needed
 from pflrepro.papers.verdicts import ALPHA, VERDICTS
+from pflrepro.style import style
 from pflrepro.viz import partition, plots, tables
 from pflrepro.viz.captions import caption, probability, rule_title
 from pflrepro.viz.ranks import critical_difference
-from pflrepro.viz.style import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pflrepro.errors import UserError
 from pflrepro.papers.comparing import Result
+from pflrepro.style import new_figure, style
 from pflrepro.viz.captions import caption
-from pflrepro.viz.style import new_figure, style
 
 if TYPE_CHECKING:
     import numpy as np

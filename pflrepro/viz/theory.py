@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pflrepro.errors import UserError, check_range
+from pflrepro.style import new_figure, style
 from pflrepro.viz.mdl import _colour
-from pflrepro.viz.style import new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pflrepro import papers, viz
-from pflrepro.errors import MissingData, UserError
+from pflrepro.errors import MissingData
 from pflrepro.papers import partitions
 from pflrepro.viz import partition, tables
 from pflrepro.viz.captions import caption
@@ -14,29 +14,6 @@ from pflrepro.viz.captions import caption
 @pytest.fixture(scope="module")
 def figure6(tmp_path_factory):
     return papers.result("dbe/figure6", "smoke", data_root=tmp_path_factory.mktemp("none"))
-
-
-def test_bubbles_have_an_area_proportional_to_the_samples():
-    counts = np.array([[10, 0, 40], [0, 20, 0]])
-    figure = partition.bubbles(counts, "title")
-    dots = figure.axes[0].collections[0]
-    assert dots.get_offsets().tolist() == [[0, 0], [0, 2], [1, 1]]
-    np.testing.assert_allclose(dots.get_sizes() / dots.get_sizes()[0], [1, 4, 2])
-    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("client", "class")
-    assert partition._examples(6_789) == [6_000, 3_000, 600]
-    assert partition._examples(1) == [1]
-
-
-@pytest.mark.parametrize("counts", [np.zeros((2, 2)), np.ones(3), np.empty((0, 2)), -np.ones((2, 2))])
-def test_bubbles_refuse_what_is_no_table_of_counts(counts):
-    with pytest.raises(UserError, match="counts must be a table"):
-        partition.bubbles(counts)
-
-
-def test_many_bubbles_are_smaller_and_drawn_as_pixels():
-    few, many = (partition.bubbles(np.ones((20, labels), int)).axes[0].collections[0] for labels in (10, 200))
-    assert few.get_sizes()[0] > 1.5 * many.get_sizes()[0]
-    assert (few.get_rasterized(), many.get_rasterized()) == (False, True)
 
 
 def test_a_panel_a_partition(figure6):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from pflrepro.errors import UserError
+from pflrepro.style import style
 from pflrepro.viz import plots
-from pflrepro.viz.style import style
 
 
 def drawn(panel, label):

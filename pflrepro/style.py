@@ -16,7 +16,7 @@ def style() -> Iterator[None]:
     """Matplotlib settings of `pflrepro.mplstyle`, restored afterwards."""
     import matplotlib.style
 
-    with as_file(files("pflrepro.viz") / "pflrepro.mplstyle") as path, matplotlib.style.context(str(path)):
+    with as_file(files("pflrepro") / "pflrepro.mplstyle") as path, matplotlib.style.context(str(path)):
         yield
 
 

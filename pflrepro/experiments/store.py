@@ -21,19 +21,20 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pflrepro.errors import CorruptFile, UserError
-from pflrepro.experiments import files
+from pflrepro.experiments import compact, files
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import check_history
 from pflrepro.experiments.identity import identity_digest, run_id, without_path
 from pflrepro.experiments.locks import RunLock
+from pflrepro.experiments.readings import Question, kept, taken
 from pflrepro.experiments.result import Run
 
 ENVIRONMENT = "PFLREPRO_STORE"
@@ -47,10 +48,11 @@ class Store:
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
     The folder need not exist. Raises `UserError` if the name belongs to a file. `made`: the ids of the runs that were trained through
-    this object.
+    this object. `behind`: a folder of compact runs (`pflrepro.experiments.compact`) that is looked into where the store has nothing;
+    None: those that came with the package.
     """
 
-    def __init__(self, root: str | Path | None = None) -> None:
+    def __init__(self, root: str | Path | None = None, behind: str | Path | None = None) -> None:
         source, chosen = "--store", root
         if chosen is None or str(chosen) == "":
             source, chosen = f"${ENVIRONMENT}", os.environ.get(ENVIRONMENT)
@@ -62,6 +64,7 @@ class Store:
         if self.root.exists() and not self.root.is_dir():
             raise UserError(f"{source} must name a folder, not the file {self.root}")
         self.made: set[str] = set()
+        self.behind = compact.shipped() if behind is None else Path(behind)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
@@ -81,8 +84,30 @@ class Store:
 
     def answer(self, id: str, experiment: Experiment) -> Run | None:
         """The run with this id as far as `experiment` asks for it; None where there is none, or not enough of it."""
-        run = self.get(id)
-        return None if run is None else run.answering(experiment)
+        for run in (self.get(id), self.compact(id)):
+            found = None if run is None else run.answering(experiment)
+            if found is not None:
+                return found
+        return None
+
+    def compact(self, id: str) -> Run | None:
+        """The run with this id that is kept without states in `behind`, or None; a damaged file is reported."""
+        path = self.behind / f"{id}.npz"
+        try:
+            return compact.read(path) if path.exists() else None
+        except CorruptFile as error:
+            log.warning("a run that came with the package is damaged and left out: %s", error)
+            return None
+
+    def reading(self, run: Run, question: Question, take: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
+        """A measurement on a run's models: the kept one, or what `take` gives, which is then kept."""
+        if run.folder.is_file():
+            found = compact.reading(run.folder, question)
+            return found if found is not None else taken(self.folder(run.id), question, take)
+        found = kept(run.folder, question)
+        if found is None and self.compact(run.id) is not None:
+            found = compact.reading(self.behind / f"{run.id}.npz", question)
+        return found if found is not None else taken(run.folder, question, take)
 
     def get(self, id: str, *, held: bool = False) -> Run | None:
         """The whole run with this id, or None; a damaged one is reported and set aside, unless another process uses it.

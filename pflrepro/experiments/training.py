@@ -129,6 +129,8 @@ def done(job: Job, store: Store, keep: Sequence[Moment] = (), *, held: bool = Fa
     """Whether the store has all of a job that is asked for, the states of the moments `keep` among it."""
     run = store.get(job.id, held=held)
     run = None if run is None else run.answering(job.experiment)
+    if run is None and not keep:
+        return store.answer(job.id, job.experiment) is not None  # one that came with the package
     return run is not None and {run.round_of(moment) for moment in keep} <= set(store.states(job.id))
 
 

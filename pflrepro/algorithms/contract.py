@@ -205,9 +205,9 @@ class Method:
         return Tree(z=z, logits=logits, buffers=after)
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        """The local objective and `out`: `z`, `logits`, `fit`, the cross-entropy by itself, and `keep`, what replaces entries of `local`.
+        """The local objective and `out`: `z`, `logits`, `fit`, and `keep`, the entries that replace those of `local`.
 
-        What a method adds to the objective leaves `fit` as it is: both go into the history.
+        `fit` is the cross-entropy by itself, which what a method adds to the objective leaves as it is: both go into the history.
         """
         out = self.forward(params, batch.x, ctx)
         value = cross_entropy(out.logits, batch)

@@ -136,11 +136,15 @@ class Experiment:
         """The experiment with that canonical text."""
         return cls.from_dict(json.loads(text))
 
-    def with_settings(self, **changes: Any) -> Experiment:
-        """The same with other settings; names are not looked up again, so that it works for a run of a module that is gone."""
+    def changed(self, **fields: Any) -> Experiment:
+        """The same with other fields; names are not looked up again, so that it works for a run of a module that is gone."""
         made = object.__new__(Experiment)
-        _set(made, vars(self) | {"settings": replace(self.settings, **changes)})
+        _set(made, vars(self) | fields)
         return made
+
+    def with_settings(self, **changes: Any) -> Experiment:
+        """The same with other settings."""
+        return self.changed(settings=replace(self.settings, **changes))
 
     def method(self) -> Method:
         """The method with its options."""

@@ -69,7 +69,7 @@ def _odd_values(history: History) -> dict[str, bool]:
     }
 
 
-def tested_rounds(settings: Settings) -> np.ndarray:
+def rounds_to_test(settings: Settings) -> np.ndarray:
     """The rounds behind which a run with these settings is tested, if it is not stopped before."""
     return np.union1d(np.arange(0, settings.rounds + 1, settings.every), [settings.rounds])
 
@@ -79,7 +79,7 @@ def answer(history: History, settings: Settings) -> dict[str, np.ndarray] | None
 
     It is what a run of its own would have: the first rounds of a longer run are the shorter run.
     """
-    wanted = tested_rounds(settings)
+    wanted = rounds_to_test(settings)
     there = np.isin(wanted, history["round"])
     known = len(wanted) if there.all() else int(np.argmin(there))
     if known == 0:

@@ -42,7 +42,10 @@ class Run:
     def answering(self, experiment: Experiment) -> Run | None:
         """The run as far as `experiment` asks for it; None where it is too short for that, or was tested too rarely."""
         history = answer(self.history, experiment.settings)
-        return None if history is None else replace(self, experiment=experiment, history=history)
+        if history is None:
+            return None
+        recorded = experiment.changed(data=self.experiment.data)  # without the folder of a partition's file
+        return replace(self, experiment=recorded, history=history)
 
     @property
     def fingerprint(self) -> str:

@@ -249,6 +249,8 @@ class Store:
 
     def _checkpoints(self, id: str) -> list[Checkpoint]:
         folder, found = self.folder(id), []
+        if not (folder / DONE).exists() and any(folder.glob("history-*")):
+            log.warning("run folder %s has no mark that it is done: the run goes on from its last state", id)
         if (folder / CHECKPOINT).exists():
             found.append(read_checkpoint(folder / CHECKPOINT, id))
         latest = self.state(id, 2**62)

@@ -13,7 +13,7 @@ from pflrepro.errors import CorruptFile, RunFailed, UserError
 from pflrepro.experiments import environment
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.history import check_history, joined, stops_at, tested_rounds
+from pflrepro.experiments.history import check_history, joined, stops_at, rounds_to_test
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment
@@ -137,7 +137,7 @@ def done(job: Job, store: Store, keep: Sequence[Moment] = (), *, held: bool = Fa
 def _leads_on(state: Checkpoint, job: Job, store: Store, keep: Sequence[Moment]) -> bool:
     """Whether the run can be continued from a state: what was to be tested and kept until there has been."""
     settings, tested = job.experiment.settings, state.state.get("history/round", ())
-    passed = [r for r in tested_rounds(settings) if r <= state.round]
+    passed = [r for r in rounds_to_test(settings) if r <= state.round]
     if state.round > settings.rounds or not set(passed) <= set(tested):
         return False
     wanted = {moment for moment in keep if isinstance(moment, int) and moment < state.round}

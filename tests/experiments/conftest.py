@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from helpers import differing
 
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.store import Store
@@ -52,12 +53,13 @@ class FakeSimulation:
 
     def state_of(self, index: int) -> dict[str, np.ndarray]:
         rows = np.array(self.rows[index], dtype=np.int64).reshape(-1, len(self.test))
-        return {"x": self.states[index], "progress/round": np.array(self.round), "history/rows": rows}
+        tested = {"history/round": np.arange(len(rows)), "history/correct": rows}
+        return {"x": self.states[index], "progress/round": np.array(self.round)} | tested
 
     def restore_seed(self, index: int, arrays: dict[str, np.ndarray]) -> None:
         self.states[index] = arrays["x"]
         self.round = int(arrays["progress/round"])
-        self.rows[index] = list(arrays["history/rows"])
+        self.rows[index] = list(arrays["history/correct"])
 
     def history(self, index: int) -> dict[str, np.ndarray]:
         sizes = {"test_samples": self.test, "train_samples": self.train}
@@ -69,6 +71,9 @@ class FakeSimulation:
             "round": np.arange(count),
             "correct": correct,
             "loss": correct / 7.0,
+            "train_loss": correct / 5.0,
+            "objective": correct / 3.0,
+            "seconds_aggregation": np.full(count, 0.0625),
             "correct_after": np.where(np.arange(count)[:, None] > 0, correct, -1),
             "participated": np.repeat(np.arange(count)[:, None] > 0, len(self.test), axis=1),
             "seconds": np.full(count, 0.25),
@@ -84,7 +89,7 @@ def fake() -> type[FakeSimulation]:
 
 @pytest.fixture
 def store(tmp_path) -> Store:
-    return Store(tmp_path / "store")
+    return Store(tmp_path / "store", behind=tmp_path / "nothing")
 
 
 def experiment(algorithm: str = "fedavg", **changes) -> Experiment:
@@ -98,9 +103,7 @@ def seeds(*numbers: int, **changes) -> list[Experiment]:
 
 def same_but_timings(one, other) -> bool:
     """Whether two histories agree exactly in everything but the clock."""
-    return all(np.array_equal(one[name], other[name]) for name in one if not name.startswith("seconds")) and set(
-        one
-    ) == set(other)
+    return differing(one, other) == []
 
 
 @pytest.fixture

@@ -16,13 +16,21 @@ from pflrepro.data.datasets import find
 from pflrepro.data.specs import Dirichlet, Group
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
-from pflrepro.experiments.identity import fingerprint_of, load_federation, run_id, without_path
+from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest, run_id, without_path
+from pflrepro.experiments.loading import load_federation
+from pflrepro.settings import Settings
 
 DATA = DataConfig("digits")
 
 
 def build(**changes) -> Experiment:
-    return Experiment(**({"algorithm": "fedavg", "data": DATA, "model": "mlp", "rounds": 3} | changes))
+    own = {name: changes.pop(name) for name in list(changes) if name in Experiment.__dataclass_fields__}
+    settings = Settings(**({"rounds": 3} | changes))
+    return Experiment(**({"algorithm": "fedavg", "data": DATA, "model": "mlp", "settings": settings} | own))
+
+
+def digest(experiment: Experiment, fingerprint: str = "f") -> str:
+    return identity_digest(identity(experiment, fingerprint))
 
 
 @pytest.mark.parametrize(
@@ -88,16 +96,10 @@ def test_wrong_data_are_refused_in_one_line(changes, message):
 
 def test_the_preset_fills_what_is_not_given():
     made = Experiment.for_dataset("fedavg", "digits", rounds=7, clients=9)
-    assert (made.model, made.lr, made.drop_last, made.data.min_size) == ("cnn-digits", 0.1, True, 10)
-    assert (made.rounds, made.data.clients) == (7, 9)
+    assert (made.model, made.settings.lr, made.settings.drop_last, made.data.min_size) == ("cnn-digits", 0.1, True, 10)
+    assert (made.settings.rounds, made.data.clients) == (7, 9)
     papers = Experiment.for_dataset("gpfl", "fmnist")
-    assert (papers.model, papers.lr, papers.batch_size, papers.rounds, papers.drop_last) == (
-        "cnn4",
-        0.005,
-        10,
-        2000,
-        True,
-    )
+    assert (papers.model, papers.settings) == ("cnn4", Settings(2000, lr=0.005, batch_size=10, drop_last=True))
     with pytest.raises(UserError, match="unknown setting 'client'; valid: clients,"):
         Experiment.for_dataset("fedavg", "digits", client=3)
 
@@ -131,14 +133,16 @@ def test_the_same_settings_are_one_experiment():
     assert one == two
     assert hash(one) == hash(two)
     assert one.canonical() == two.canonical()
-    assert one.digest("f") == two.digest("f")
+    assert digest(one) == digest(two)
 
 
 def test_canonical_json_is_pinned():
     assert build(lr=0.1).canonical() == (
-        '{"algorithm":"fedavg","batch_size":10,"data":{"clients":20,"dataset":"digits","min_size":null,"partition":"dirichlet:0.1",'
-        '"partition_seed":1,"test_share":0.25},"drop_last":true,"dtype":"float32","local_epochs":1,"lr":0.1,"model":"mlp","momentum":0,'
-        '"options":{},"participation":1,"patience":0,"receivers":"all","rounds":3,"seed":0,"statistics":"personal","weight_decay":0}'
+        '{"algorithm":"fedavg","data":{"clients":20,"dataset":"digits","min_size":null,"partition":"dirichlet:0.1",'
+        '"partition_seed":1,"proxy":"","test_share":0.25},"dtype":"float32","model":"mlp","options":{},"seed":0,"settings":{'
+        '"augment":"none","batch_size":10,"closing":false,"drop_last":true,"evaluate_after":true,"every":1,"fit_batch":false,'
+        '"local_epochs":1,"local_steps":0,"lr":0.1,"momentum":0,"participation":1,"participation_low":0,"patience":0,'
+        '"receivers":"all","rounds":3,"sampling":"number","statistics":"personal","weight_decay":0,"weights":"sizes"}}'
     )
 
 
@@ -163,13 +167,13 @@ def test_every_experiment_survives_its_canonical_text(lr, participation, kappa, 
     again = Experiment.from_canonical(made.canonical())
     assert again == made
     assert again.canonical() == made.canonical()
-    assert (again.lr, again.participation) == (lr, participation)
+    assert (again.settings.lr, again.settings.participation) == (lr, participation)
     assert Experiment.from_dict(json.loads(json.dumps(made.to_dict())), recorded=True) == made
 
 
 def test_descriptions_with_wrong_fields_are_refused():
     described = build().to_dict()
-    with pytest.raises(UserError, match="unknown field of Experiment 'round'; valid: rounds,"):
+    with pytest.raises(UserError, match="unknown field of Experiment 'round'; valid: "):
         Experiment.from_dict(described | {"round": 3})
     with pytest.raises(UserError, match="described by its fields"):
         Experiment.from_dict({"algorithm": "fedavg"})
@@ -188,13 +192,13 @@ def test_a_record_needs_no_method_that_exists_only_elsewhere():
 
 
 CHANGES = [
-    *(
-        {name: value}
-        for name, value in {"model": "cnn-digits", "rounds": 4, "participation": 0.5, "local_epochs": 2}.items()
-    ),
+    *({name: value} for name, value in {"model": "cnn-digits", "participation": 0.5, "local_epochs": 2}.items()),
     *({name: value} for name, value in {"batch_size": 11, "lr": 0.0051, "momentum": 0.9, "weight_decay": 1e-9}.items()),
     *({name: value} for name, value in {"drop_last": False, "receivers": "selected", "statistics": "averaged"}.items()),
-    *({name: value} for name, value in {"patience": 3, "seed": 1, "dtype": "float64", "algorithm": "local"}.items()),
+    *(
+        {name: value}
+        for name, value in {"evaluate_after": False, "seed": 1, "dtype": "float64", "algorithm": "local"}.items()
+    ),
     {"data": dataclasses.replace(DATA, partition="dirichlet:0.2")},
     {"data": dataclasses.replace(DATA, clients=21)},
     {"data": dataclasses.replace(DATA, partition_seed=2)},
@@ -205,19 +209,48 @@ CHANGES = [
 
 def test_whatever_changes_numbers_changes_the_id(monkeypatch):
     plain = build()
-    ids = [plain.digest("f"), plain.digest("g"), *(build(**change).digest("f") for change in CHANGES)]
-    monkeypatch.setattr("pflrepro.simulation.ENGINE_REVISION", 10**6)
-    ids.append(plain.digest("f"))
+    ids = [digest(plain), digest(plain, "g"), *(digest(build(**change)) for change in CHANGES)]
+    monkeypatch.setattr("pflrepro.experiments.identity.ENGINE_REVISION", 10**6)
+    ids.append(digest(plain))
     monkeypatch.undo()
-    monkeypatch.setattr("pflrepro.algorithms.registry.revision", lambda name: 10**6)
-    ids.append(plain.digest("f"))
+    monkeypatch.setattr("pflrepro.experiments.identity.revision", lambda name: 10**6)
+    ids.append(digest(plain))
     assert len(set(ids)) == len(ids) == len(CHANGES) + 4
     assert all(len(one) == 16 and set(one) <= set("0123456789abcdef") for one in ids)
 
 
 def test_a_default_given_in_words_is_the_same_run_and_another_value_is_not():
-    ids = [build(algorithm="fedavg+dbe", options=options).digest("f") for options in ({}, {"kappa": 50}, {"kappa": 51})]
+    ids = [digest(build(algorithm="fedavg+dbe", options=options)) for options in ({}, {"kappa": 50}, {"kappa": 51})]
     assert ids[0] == ids[1] != ids[2]
+
+
+def test_how_much_of_a_run_is_asked_for_is_no_part_of_it_but_where_the_number_of_rounds_is_known():
+    """`rounds`, `every` and `patience` count only for methods and protocols that know the number of rounds, and there the rounds."""
+    lengths = ({"rounds": 4}, {"every": 2}, {"patience": 3})
+    assert {digest(build(**length)) for length in lengths} == {digest(build())}
+    known = [("apple", {}), ("fedphp", {}), ("fedavgft", {"tune_when": "end"}), ("fedpac", {"combine_last": False})]
+    for algorithm, options in known:
+        ids = [digest(build(algorithm=algorithm, options=options, **length)) for length in ({}, *lengths)]
+        assert ids[1] != ids[0] == ids[2] == ids[3], algorithm
+    for algorithm, options in [("apple", {"horizon": 0}), ("fedphp", {"inheritance": 0}), ("fedavgft", {})]:
+        ids = {digest(build(algorithm=algorithm, options=options, **length)) for length in ({}, *lengths)}
+        assert len(ids) == 1, algorithm
+    assert digest(build(closing=True)) != digest(build(closing=True, rounds=4))
+
+
+def test_what_is_at_its_default_is_no_part_of_an_identity():
+    assert identity(build(), "f") == {
+        "algorithm": "fedavg",
+        "model": "mlp",
+        "data": {"dataset": "digits"},
+        "options": {},
+        "settings": {},
+        "seed": 0,
+        "dtype": "float32",
+        "fingerprint": "f",
+        "engine_revision": 1,
+        "method_revision": 1,
+    }
 
 
 def counts_file(folder, rows: str):
@@ -230,14 +263,14 @@ def test_a_table_of_counts_counts_by_its_content(tmp_path):
     one = counts_file(tmp_path / "a", "0,0,30\n1,1,40\n")
     moved = counts_file(tmp_path / "b", "1,1,40\n0,0,30\n")
     other = counts_file(tmp_path / "c", "0,0,30\n1,1,41\n")
-    assert one.digest("f") == moved.digest("f") != other.digest("f")
-    assert str(tmp_path) not in json.dumps(one.identity("f"))
+    assert digest(one) == digest(moved) != digest(other)
+    assert str(tmp_path) not in json.dumps(identity(one, "f"))
     assert without_path(one.data.partition) == "counts:mine.csv"
 
 
 def test_the_options_behind_given_counts_count():
     texts = ["", "+of=20", "+first-of=20", "+train-share=0.5", "+train-samples=50"]
-    ids = {build(data=DataConfig("fmnist", f"counts:fmnist_dir0.1_n20{text}")).digest("f") for text in texts}
+    ids = {digest(build(data=DataConfig("fmnist", f"counts:fmnist_dir0.1_n20{text}"))) for text in texts}
     assert len(ids) == len(texts)
 
 
@@ -249,15 +282,15 @@ def test_a_partition_file_counts_by_its_arrays(tmp_path):
     )
     np.savez(tmp_path / "three.npz", client=client, is_test=~is_test)
     one, two, three = (
-        build(data=DataConfig("digits", f"file:{tmp_path / name}.npz", clients=2)).digest("f")
+        digest(build(data=DataConfig("digits", f"file:{tmp_path / name}.npz", clients=2)))
         for name in ("one", "two", "three")
     )
     assert one == two != three
     with pytest.raises(UserError, match=r"there is no partition file .*four\.npz"):
-        build(data=DataConfig("digits", f"file:{tmp_path / 'four'}.npz")).digest("f")
+        digest(build(data=DataConfig("digits", f"file:{tmp_path / 'four'}.npz")))
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no")
     with pytest.raises(CorruptFile, match=r"bad\.npz"):
-        build(data=DataConfig("digits", f"file:{tmp_path / 'bad'}.npz")).digest("f")
+        digest(build(data=DataConfig("digits", f"file:{tmp_path / 'bad'}.npz")))
 
 
 def test_a_method_of_the_user_s_counts_by_its_source(tmp_path, monkeypatch):
@@ -267,23 +300,23 @@ def test_a_method_of_the_user_s_counts_by_its_source(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     mine = build(algorithm="mine_for_identity:Mine")
     module.write_text(source + "# edited, not loaded\n")
-    before = mine.digest("f")
+    before = digest(mine)
     importlib.reload(sys.modules["mine_for_identity"])
-    assert mine.digest("f") != before
+    assert digest(mine) != before
     module.write_text(source)
     importlib.reload(sys.modules["mine_for_identity"])
-    assert mine.digest("f") == before
-    assert build().identity("f")["source"] is None
+    assert digest(mine) == before
+    assert "source" not in identity(build(), "f")
 
 
 def test_experiments_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        build().rounds = 5  # type: ignore[misc]
+        build().seed = 5  # type: ignore[misc]
 
 
 def test_no_proxy_leaves_the_identity_as_it_was_and_a_proxy_is_part_of_it():
     plain = Experiment.for_dataset("fedavg", "digits")
-    assert "proxy" not in plain.to_dict()["data"]
+    assert "proxy" not in identity(plain, "f")["data"]
     with_proxy = Experiment.for_dataset("fedavg", "digits", proxy="digits")
     assert with_proxy.to_dict()["data"]["proxy"] == "digits"
     assert Experiment.from_canonical(with_proxy.canonical()) == with_proxy

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro.errors import CorruptFile
-from pflrepro.experiments.history import SCHEMA, check_history, cut, stops_at
+from pflrepro.experiments.history import SCHEMA, answer, at_rounds, check_history, joined, stops_at, rounds_to_test
+from pflrepro.settings import Settings
 
 
 def history() -> dict[str, np.ndarray]:
@@ -17,6 +18,8 @@ def history() -> dict[str, np.ndarray]:
         "correct": np.array([[1, 2], [3, 4], [5, 6]]),
         "loss": np.array([[1.0, np.nan], [0.0, np.inf], [2.0, 2.0]]),
         "correct_after": np.array([[-1, -1], [3, -1], [0, 6]]),
+        "train_loss": np.array([[np.nan, np.nan], [0.5, np.nan], [0.25, 1.5]]),
+        "objective": np.array([[np.nan, np.nan], [0.5, np.nan], [-0.25, 1.5]]),
         "participated": np.array([[False, False], [True, False], [True, True]]),
         "seconds": np.zeros(3),
         "seconds_aggregation": np.zeros(3),
@@ -64,17 +67,35 @@ def test_names_must_be_those_of_the_schema():
         check_history({name: array[:0] for name, array in history().items()})
 
 
-def test_a_history_of_before_aggregation_was_timed_stays_readable():
-    before = {name: array for name, array in history().items() if name != "seconds_aggregation"}
-    found = check_history(before)
-    assert list(found) == list(SCHEMA) and np.isnan(found["seconds_aggregation"]).all()
-    assert len(check_history(cut(found, 2))["seconds_aggregation"]) == 2
+def test_a_request_is_answered_by_the_first_rounds_or_not_at_all():
+    long = history() | {"round": np.array([0, 2, 3])}
+    assert rounds_to_test(Settings(7, every=3)).tolist() == [0, 3, 6, 7]
+    assert answer(long, Settings(3, every=2))["round"].tolist() == [0, 2, 3]
+    assert answer(long, Settings(2, every=2))["round"].tolist() == [0, 2]
+    assert answer(long, Settings(3, every=3))["round"].tolist() == [0, 3]
+    assert answer(long, Settings(4, every=2)) is None, "too short"
+    assert answer(long, Settings(3, every=1)) is None, "tested too rarely"
+    assert check_history(answer(long, Settings(2, every=2)))["test_samples"].tolist() == [5, 6]
 
 
-def test_a_cut_keeps_the_clients():
-    short = check_history(cut(history(), 2))
-    assert short["round"].tolist() == [0, 1]
-    assert short["test_samples"].tolist() == [5, 6]
+def test_the_stop_rule_answers_for_rounds_that_were_never_trained():
+    flat = history() | {"correct": np.array([[1, 2], [5, 6], [5, 6]])}
+    assert answer(flat, Settings(100, patience=1))["round"].tolist() == [0, 1, 2]
+    assert answer(flat, Settings(100, patience=2)) is None
+    assert answer(history(), Settings(100, patience=1)) is None, "it still rises"
+
+
+def test_times_are_those_since_the_test_before_that_is_left():
+    timed = history() | {"seconds": np.array([0.5, 1.0, 2.0]), "seconds_evaluation": np.array([0.25, 0.5, 1.0])}
+    part = at_rounds(timed, np.array([0, 2]))
+    assert part["seconds"].tolist() == [0.5, 3.0] and part["seconds_evaluation"].tolist() == [0.25, 1.5]
+
+
+def test_a_run_that_was_longer_keeps_what_lies_behind():
+    new, old = history(), history() | {"round": np.array([0, 2, 5])}
+    assert joined(new, old)["round"].tolist() == [0, 1, 2, 5]
+    assert joined(new, old)["correct"][-1].tolist() == [5, 6]
+    assert joined(new, None)["round"].tolist() == [0, 1, 2]
 
 
 def by_the_words(curve: list[float], patience: int) -> int | None:

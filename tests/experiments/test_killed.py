@@ -25,7 +25,7 @@ store, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 rename, seen = os.replace, []
 
 def replace(source, target):
-    if os.path.basename(target) == name:
+    if os.path.basename(target).startswith(name):
         seen.append(target)
         if len(seen) == count:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -64,7 +64,7 @@ def child(folder: Path, name: str, count: int) -> subprocess.CompletedProcess:
     ("name", "count", "half_done"),
     [
         ("checkpoint.npz", 4, 2),  # seed 0 is at round 2, seed 1 at round 1
-        ("history.npz", 2, 1),  # seed 0 is done, seed 1 has no results yet
+        ("history-", 2, 1),  # seed 0 is done, seed 1 has no results yet
         ("done", 1, 2),  # seed 0 has its results, and nothing that says so
     ],
 )

@@ -14,9 +14,14 @@ import pytest
 from pflrepro.errors import UserError
 from pflrepro.experiments.files import read_json
 from pflrepro.experiments.run import run
-from pflrepro.experiments.store import SUMMED, Store
+from pflrepro.experiments.store import Store
 
-ALL = (*SUMMED, "done")
+ALL = ("config.json", "history", "record", "done")
+
+
+def file_of(run, name: str):
+    """A file of a run by what it is, or by its name."""
+    return run.folder / read_json(run.folder / "done").get(name, name)
 
 
 @pytest.fixture
@@ -26,10 +31,13 @@ def finished(fake, store, make):
 
 def test_a_run_is_one_folder_and_nothing_else(finished, store):
     assert finished.folder == store.folder(finished.id)
-    assert {path.name for path in finished.folder.iterdir()} == set(ALL)
+    assert {path.name for path in finished.folder.iterdir()} == {
+        *(file_of(finished, name).name for name in ALL),
+        "state-4.npz",
+    }
     assert [path.name for path in (store.root / "runs").iterdir()] == [finished.id]
-    assert finished.config["identity"]["data"] == finished.fingerprint
-    assert set(read_json(finished.folder / "done")["files"]) == set(SUMMED)
+    assert read_json(finished.folder / "config.json")["identity"]["fingerprint"] == finished.fingerprint
+    assert set(read_json(finished.folder / "done")["files"]) == {file_of(finished, name).name for name in ALL[:3]}
 
 
 def test_what_is_found_is_what_was_made(finished, store, make):
@@ -81,7 +89,7 @@ def remove(path):
 @pytest.mark.parametrize("harm", [truncate, flip, garble, empty, remove])
 @pytest.mark.parametrize("name", ALL)
 def test_damage_is_reported_set_aside_and_redone(name, harm, finished, store, make, fake, caplog):
-    harm(finished.folder / name)
+    harm(file_of(finished, name))
     history = {key: array.copy() for key, array in finished.history.items()}
     with caplog.at_level(logging.WARNING):
         again = run(make.experiment(), store=store, simulate=fake, progress=False)
@@ -99,23 +107,23 @@ def test_damage_is_reported_set_aside_and_redone(name, harm, finished, store, ma
 
 def test_every_damaged_folder_keeps_its_own_name(finished, store, make, fake):
     for number in (1, 2, 3):
-        truncate(finished.folder / "history.npz")
+        truncate(file_of(finished, "history"))
         run(make.experiment(), store=store, simulate=fake, progress=False)
         assert store.folder(f"{finished.id}.damaged-{number}").is_dir()
 
 
 def test_looking_at_all_runs_reports_damage_and_changes_nothing(finished, store, caplog):
-    truncate(finished.folder / "history.npz")
+    truncate(file_of(finished, "history"))
     with caplog.at_level(logging.WARNING):
         assert store.runs() == []
     assert "damaged" in caplog.text
     ((folder, reason),) = store.health()[1]
-    assert (folder, reason) == (finished.folder, "history.npz is not what was written")
+    assert (folder, reason) == (finished.folder, f"{file_of(finished, 'history').name} is not what was written")
     assert finished.folder.is_dir()
 
 
 def test_a_damaged_run_that_another_uses_is_left_alone(finished, store, make, caplog):
-    truncate(finished.folder / "history.npz")
+    truncate(file_of(finished, "history"))
     lock = store.lock(finished.id)
     assert lock.acquire()
     try:
@@ -143,17 +151,18 @@ def test_sums_that_fit_do_not_excuse_a_history_that_does_not(finished, store, ma
     import hashlib
 
     arrays = dict(finished.history) | {"correct": finished.history["correct"] + 10**6}
-    np.savez(finished.folder / "history.npz", **arrays)
+    path = file_of(finished, "history")
+    np.savez(path, **arrays)
     done = read_json(finished.folder / "done")
-    done["files"]["history.npz"] = hashlib.sha256((finished.folder / "history.npz").read_bytes()).hexdigest()
+    done["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
     (finished.folder / "done").write_text(json.dumps(done))
     assert store.health()[1][0][1] == "the history's correct has impossible values"
     assert store.find(make.experiment()) is None
 
 
 def test_the_records_name_no_place_and_no_machine(finished, store, tmp_path):
-    for name in ("config.json", "environment.json", "done"):
-        text = (finished.folder / name).read_text()
+    for name in ("config.json", "record", "done"):
+        text = file_of(finished, name).read_text()
         assert str(tmp_path) not in text
         assert os.path.expanduser("~") not in text
         assert platform.node() not in text

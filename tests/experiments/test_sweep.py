@@ -12,7 +12,7 @@ from pflrepro.experiments.sweep import sweep
 @pytest.fixture
 def engine(fake, monkeypatch):
     """The fake in the real engine's place, as a sweep's processes would find it."""
-    monkeypatch.setattr("pflrepro.simulation.simulation.Simulation", fake)
+    monkeypatch.setattr("pflrepro.experiments.training.Simulation", fake)
     return fake
 
 

@@ -25,8 +25,11 @@ from torch.utils.data import DataLoader
 from torch.utils.flop_counter import FlopCounterMode
 
 from pflrepro.algorithms.registry import build_method
+from pflrepro.data.datasets import load_arrays
 from pflrepro.data.federation import Federation
-from pflrepro.errors import check_range, check_word
+from pflrepro.data.partition import partition
+from pflrepro.data.published import published_counts
+from pflrepro.errors import MissingData, check_range, check_word
 from pflrepro.models import build_model
 from pflrepro.settings import Settings
 from pflrepro.simulation.simulation import Simulation
@@ -82,11 +85,6 @@ def compare(
 
 def benchmark_federation(data_root: str | None, share: float, device: str) -> tuple[Federation, str]:
     """(the 20-client federation, what it holds)."""
-    from pflrepro.data.datasets import load_arrays
-    from pflrepro.data.partition import partition
-    from pflrepro.data.published import published_counts
-    from pflrepro.errors import MissingData
-
     try:
         arrays = load_arrays("fmnist", data_root)
         x, y = torch.as_tensor(arrays.x), torch.as_tensor(arrays.y)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pflrepro import __version__
 from pflrepro.cores import usable_cores
+from pflrepro.data.root import data_root as data_folder
 from pflrepro.errors import UserError
 
 PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "papermill", "jupyterlab")
@@ -26,7 +27,7 @@ def examine(data_root: str | Path | None = None, store: str | Path | None = None
     return {
         "versions": found,
         "devices": _guarded(devices, problems, []),
-        "data_root": str(_guarded(lambda: _data_root(data_root), problems, data_root)),
+        "data_root": str(_guarded(lambda: data_folder(data_root), problems, data_root)),
         "data": _guarded(lambda: _data(data_root, problems), problems, []),
         "store": _guarded(
             lambda: _store(store, problems),
@@ -71,12 +72,6 @@ def _guarded(check: Callable[[], Any], problems: list[str], otherwise: Any) -> A
     except (UserError, OSError, ImportError) as error:
         problems.append(" ".join(str(error).split()))
         return otherwise
-
-
-def _data_root(explicit: str | Path | None) -> Path:
-    from pflrepro.data.root import data_root
-
-    return data_root(explicit)
 
 
 def _data(root: str | Path | None, problems: list[str]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Source
 from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.models.layers import is_linear
+from pflrepro.models.stylegan2 import class_images
 from pflrepro.trees import Tree
 
 _APART = -1e9  # the logit of a pair that does not count: exp gives exactly 0, and it is finite
@@ -97,8 +98,6 @@ class VHL(Method):
 
     def virtual_set(self, source: Source) -> Tree:
         """`x` [n, *shape] and `y` [n], labels 0..C-1 in turn."""
-        from pflrepro.models.stylegan2 import class_images
-
         if len(source.shape) != 3:
             raise UserError(
                 f"VHL draws virtual images [C, H, W]; it has none for samples of shape {list(source.shape)}"

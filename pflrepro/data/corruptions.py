@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 import numpy as np
+from PIL import Image
 
 from pflrepro.errors import UserError, check_range, unknown
 
@@ -139,8 +140,6 @@ def _contrast(x: np.ndarray, factor: float, random: np.random.Generator) -> np.n
 
 
 def _jpeg(x: np.ndarray, quality: int, random: np.random.Generator) -> np.ndarray:
-    from PIL import Image
-
     stream = io.BytesIO()
     Image.fromarray(np.rint(x * 255).astype(np.uint8).transpose(1, 2, 0)).save(stream, "JPEG", quality=quality)
     # half a grey level up, so that truncation gives the decoded value back

@@ -56,12 +56,13 @@ def load_arrays(
     Raises `MissingData` (how to get it, what works offline), `CorruptFile`, or `UserError` for an unknown name.
     """
     from pflrepro.data.arrays import read_arrays
-    from pflrepro.data.readers.bundled import bundled_digits
 
     spec = find(name, datasets)
     if spec.source:
         return derived(spec, load_arrays(spec.source, root, strict=strict, datasets=datasets))
     if spec.embedded:
+        from pflrepro.data.readers.bundled import bundled_digits
+
         arrays, place = bundled_digits(name), "the installed scikit-learn"
     else:
         path = cache_path(name, root)

@@ -8,15 +8,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from pflrepro.data.arrays import Arrays, read_arrays, save_arrays
 from pflrepro.data.datasets import DATASETS, DatasetSpec, as_described, derived, find, load_arrays, mismatch
+from pflrepro.data.fetch import DownloadFailed, Policy, fetch
+from pflrepro.data.frost import find_photographs, needed_by
+from pflrepro.data.originals import how_to_place, lacking, placed
+from pflrepro.data.readers import reader
 from pflrepro.data.root import cache_path, data_root
 from pflrepro.errors import CorruptFile, MissingData, UserError
-
-if TYPE_CHECKING:
-    from pflrepro.data.arrays import Arrays
-    from pflrepro.data.fetch import Policy
 
 Report = Callable[[str], None]
 Known = Mapping[str, DatasetSpec]
@@ -67,8 +71,6 @@ def _get_with_parts(
     policy: Policy | None,
 ) -> str:
     """The action for one set; those that it is made from are got first."""
-    from pflrepro.data.frost import find_photographs, needed_by
-
     parts = [find(name, known) for name in (*spec.made_of, spec.source) if name]
     wanted = [*parts, spec] if not spec.source else parts
     if everything and any(part.by_hand and not is_there(part, data_root(root)) for part in wanted):
@@ -81,8 +83,6 @@ def _get_with_parts(
 
 def is_there(spec: DatasetSpec, root: Path) -> bool:
     """Whether the array cache exists, or all of the originals that nobody can download for the user."""
-    from pflrepro.data.originals import lacking
-
     return cache_path(spec.name, root).exists() or not lacking(spec, cache_path(spec.name, root).parent)
 
 
@@ -136,9 +136,6 @@ def _names(names: str | Iterable[str] | None, known: Known) -> list[str]:
 
 def _inspect(spec: DatasetSpec, root: str | Path | None) -> tuple[str, Arrays | None, str]:
     """State, arrays (None where unreadable) and, for an absent or corrupt set, what is lacking or wrong."""
-    from pflrepro.data.arrays import read_arrays
-    from pflrepro.data.originals import how_to_place
-
     if spec.embedded:
         try:
             return "embedded", load_arrays(spec.name, root, datasets={spec.name: spec}), ""
@@ -162,8 +159,6 @@ def _inspect(spec: DatasetSpec, root: str | Path | None) -> tuple[str, Arrays | 
 
 def _photographs(spec: DatasetSpec, root: str | Path | None) -> tuple[str, str]:
     """State and detail of a set whose arrays are there: what its shift blends in may still be lacking."""
-    from pflrepro.data.frost import find_photographs, needed_by
-
     try:
         if needed_by(spec.shift):
             find_photographs(root)
@@ -229,8 +224,6 @@ def _get_one(spec: DatasetSpec, root: Path, progress: bool, say: Report, policy:
 @contextmanager
 def _alone(folder: Path, name: str, say: Report) -> Iterator[None]:
     """Hold the data set's lock. The operating system releases it when the process ends, however it ends."""
-    from filelock import FileLock, Timeout
-
     lock = FileLock(folder / ".lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -256,11 +249,6 @@ def _make(spec: DatasetSpec, path: Path, progress: bool, policy: Policy | None) 
 
     What was downloaded is removed at the end, and kept for a later resume where this breaks off.
     """
-    from pflrepro.data.arrays import save_arrays
-    from pflrepro.data.fetch import DownloadFailed, Policy, fetch
-    from pflrepro.data.originals import how_to_place, lacking, placed
-    from pflrepro.data.readers import reader
-
     if lacking(spec, path.parent):
         raise MissingData(how_to_place(spec, path.parent))
     folder = path.parent / ".download"
@@ -293,8 +281,6 @@ def _make(spec: DatasetSpec, path: Path, progress: bool, policy: Policy | None) 
 @contextmanager
 def _bar(title: str, total: int | None, progress: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar in bytes; nothing at all where standard error is not a terminal."""
-    from tqdm import tqdm
-
     quiet = not (progress and sys.stderr.isatty())
     with tqdm(total=total, desc=title, unit="B", unit_scale=True, unit_divisor=1024, disable=quiet) as bar:
 

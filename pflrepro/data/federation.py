@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pflrepro.data.arrays import Arrays
 from pflrepro.data.heterogeneity import heterogeneity
+from pflrepro.data.partition import Partition
 from pflrepro.data.picture import counts_html, plot_counts
+from pflrepro.data.sets.types import DatasetSpec
+from pflrepro.data.shifts import Clients, shifted
 from pflrepro.errors import UserError
 from pflrepro.randomness import generator
 from pflrepro.trees import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from pflrepro.data.arrays import Arrays
-    from pflrepro.data.partition import Partition
-    from pflrepro.data.sets.types import DatasetSpec
 
 
 Factor = float | tuple[float, ...]  # one number, or one a channel
@@ -94,8 +94,6 @@ class Federation:
         seed: of the partition. root: the data root, where shifts find the official test rows and keep corrupted images.
         device: where the samples are moved first, so that what clients see is made there.
         """
-        from pflrepro.data.shifts import Clients, shifted
-
         rows = {side: [np.asarray(part.cpu()) for part in getattr(partition, side)] for side in ("train", "test")}
         x, y = (torch.from_numpy(values).to(device) for values in (arrays.x, arrays.y))
         clients = shifted(spec, Clients(x, y, rows["train"], rows["test"]), seed, root)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
 
 from pflrepro.data.root import data_root
 from pflrepro.errors import CorruptFile, MissingData
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # As the packages imagecorruptions 1.1.2 and imagecorruptions-imaug 1.1.5 carry them; the sixth is never drawn.
 PHOTOGRAPHS = {
@@ -65,9 +64,6 @@ def find_folder(root: str | Path | None = None) -> Path:
 
 
 def _photograph(path: Path) -> np.ndarray:
-    import numpy as np
-    from PIL import Image
-
     with Image.open(path) as picture:
         pixels = np.asarray(picture.convert("RGB"))
     height, width = (round(side / 5) for side in pixels.shape[:2])

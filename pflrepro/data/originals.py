@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pflrepro.data.fetch import wrong
 from pflrepro.data.sets.types import DatasetSpec, SourceFile
 from pflrepro.errors import CorruptFile
 
@@ -15,8 +16,6 @@ def placed(file: SourceFile, home: Path) -> Path | None:
 
     Raises `CorruptFile` if what lies there has another size or checksum than the published file.
     """
-    from pflrepro.data.fetch import wrong
-
     path = _find(file, home)
     if path is None or path.is_dir():
         return path

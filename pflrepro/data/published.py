@@ -11,12 +11,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pflrepro.errors import CorruptFile, UserError, unknown
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-    import numpy as np
 
 HEADER = ["client", "label", "count"]
 _CELLS = 100_000_000  # a larger client x class table is a mistake
@@ -57,8 +58,6 @@ def _folder() -> Traversable:
 
 
 def _counts(source: Traversable, name: str) -> np.ndarray:
-    import numpy as np
-
     counts: dict[tuple[int, int], int] = {}
     try:
         with source.open(encoding="utf-8", newline="") as stream:

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 # FedBR's ten angles [FedBR A], in degrees.
@@ -43,8 +44,6 @@ def rotate(pictures: Tensor, degrees: Tensor | float) -> Tensor:
 @lru_cache(maxsize=64)
 def _sources(height: int, width: int, degrees: float) -> np.ndarray:
     """For each pixel of a turned picture the number of the pixel that it shows, int64 [height * width]; -1 where it shows none."""
-    from PIL import Image
-
     numbers = np.arange(height * width, dtype=np.int32).reshape(height, width)
     turned = Image.fromarray(numbers).rotate(degrees, Image.Resampling.NEAREST, fillcolor=-1)
     return np.asarray(turned).reshape(-1).astype(np.int64)

@@ -7,14 +7,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from pflrepro.data.specs import Spec
 from pflrepro.errors import UserError
 from pflrepro.randomness import generator
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     Sides = tuple[list[Tensor], list[Tensor]]
 
 
@@ -50,7 +50,6 @@ def _reduced(spec: Spec, rows: Tensor, client: int, seed: int) -> Tensor:
         return rows
     if not kept:
         raise UserError(f"partition '{spec}' leaves client {client} none of its {len(rows)} training samples")
-    import torch
 
     order = generator(seed, "partition/kept", client=client).permutation(len(rows))[:kept]
     return rows[torch.from_numpy(np.sort(order)).to(rows.device)]

@@ -17,9 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pflrepro.data.arrays import SHIFT_REVISION
+from pflrepro.data.arrays import SHIFT_REVISION, Arrays, read_arrays, save_arrays
 from pflrepro.data.augment import PADDING, crop_and_flip
 from pflrepro.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from pflrepro.data.datasets import load_arrays
+from pflrepro.data.frost import frost_photographs
+from pflrepro.data.root import cache_path
 from pflrepro.data.rotation import ANGLES, rotate
 from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.errors import CorruptFile, UserError, unknown
@@ -48,8 +51,6 @@ class _Task:
 
     def official_test(self) -> tuple[Tensor, Tensor]:
         """The official test rows of the source: samples and labels, where the clients' are."""
-        from pflrepro.data.datasets import load_arrays
-
         source = load_arrays(self.spec.source, self.root)
         if source.split is None or not source.split.any():
             raise UserError(f"data set {self.spec.source!r} in this data root does not say which rows are test rows")
@@ -167,8 +168,6 @@ def _corrupted(task: _Task, pairs: Sequence[tuple[str, int]]) -> Clients:
 
 def _made(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows, clean: np.ndarray) -> np.ndarray:
     """uint8 [n, ...]: the images `clean` of the rows `held`, one after the other, corrupted."""
-    from pflrepro.data.frost import frost_photographs
-
     photographs = frost_photographs(task.root) if any(kind == "frost" for kind, _ in pairs) else ()
     pixels, images = [], iter(clean)
     for (kind, severity), rows in zip(pairs, held, strict=True):
@@ -180,8 +179,6 @@ def _made(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows, clean: np.n
 
 def _kept(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows, clean: np.ndarray) -> Path:
     """Where these corrupted images are kept: the name is a fingerprint of all that they depend on."""
-    from pflrepro.data.root import cache_path
-
     digest = hashlib.sha256(f"{task.spec.source} {SHIFT_REVISION} {task.seed} {list(pairs)}\n".encode())
     for rows, images in zip(held, np.split(clean, np.cumsum([len(rows) for rows in held])[:-1]), strict=True):
         digest.update(f"{len(rows)}\n".encode())
@@ -193,8 +190,6 @@ def _kept(task: _Task, pairs: Sequence[tuple[str, int]], held: Rows, clean: np.n
 
 def _read_kept(path: Path, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     """The kept images of `rows`; None where there are none, or others: they are made again then."""
-    from pflrepro.data.arrays import read_arrays
-
     try:
         kept = read_arrays(path)
     except (FileNotFoundError, CorruptFile):
@@ -204,8 +199,6 @@ def _read_kept(path: Path, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarr
 
 
 def _keep(path: Path, pixels: np.ndarray, rows: np.ndarray) -> None:
-    from pflrepro.data.arrays import Arrays, save_arrays
-
     try:
         save_arrays(path, Arrays(path.stem, pixels, rows))
     except UserError:  # a data root that may only be read: the images are made again next time

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from loky import ProcessPoolExecutor
 
 from pflrepro.errors import UserError, check_range
+from pflrepro.metrics.accuracy import column, pooled
+from pflrepro.metrics.curves import iterations_to_convergence
 
 if TYPE_CHECKING:
     from pflrepro.simulation.cost import Cost
@@ -103,9 +106,6 @@ def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -
         >>> timing(run)
         Timing(iteration=6.0, evaluation=2.0, iterations=2, total=12.0, aggregation=1.0)
     """
-    from pflrepro.metrics.accuracy import column, pooled
-    from pflrepro.metrics.curves import iterations_to_convergence
-
     rounds = column(history, "round")
     train, test = (column(history, name).astype(np.float64) for name in ("seconds", "seconds_evaluation"))
     first = 1 + check_range("evaluations to skip", skip, 0, integer=True)
@@ -226,8 +226,6 @@ def peak_memory(function: Callable[..., Any], *arguments: Any) -> PeakMemory:
         >>> peak_memory(np.ones, 5_000_000).increase > 39e6
         True
     """
-    from loky import ProcessPoolExecutor
-
     if not _STATUS.exists():
         raise UserError("the peak memory of a process is read from /proc, which only Linux has")
     with ProcessPoolExecutor(max_workers=1) as pool:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from pflrepro.errors import UserError, check_range
-from pflrepro.metrics.accuracy import ratio
+from pflrepro.metrics.accuracy import column, mean_over_clients, per_client, pooled, ratio
+from pflrepro.metrics.selection import select
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +52,6 @@ def client_spread(history: Mapping[str, Any], share: float = 0.1) -> ClientSprea
         >>> found.mean, found.std, found.worst, found.best
         (0.5, 0.25, 0.25, 0.75)
     """
-    from pflrepro.metrics.accuracy import mean_over_clients, per_client, pooled
-
     each, whole = per_client(history), pooled(history)
     return ClientSpread(
         mean=mean_over_clients(history),
@@ -76,9 +75,6 @@ def at_best_round(history: Mapping[str, Any], share: float = 0.1) -> tuple[Clien
         >>> place, spread.mean, spread.std
         (1, 0.625, 0.125)
     """
-    from pflrepro.metrics.accuracy import column, pooled
-    from pflrepro.metrics.selection import select
-
     if not column(history, "test_samples").sum():
         raise UserError("no client has test samples: there is no accuracy, and no best round")
     (place,) = select("best_round", pooled(history)).places

@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -27,12 +26,10 @@ from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.metrics.lbfgs import HISTORY, minimise
 from pflrepro.randomness import generator
 from pflrepro.simulation.inspection import check_replica
+from pflrepro.simulation.launch import Launch
+from pflrepro.simulation.schedule import Table
+from pflrepro.simulation.simulation import Simulation
 from pflrepro.trees import Tree
-
-if TYPE_CHECKING:
-    from pflrepro.simulation.launch import Launch
-    from pflrepro.simulation.schedule import Table
-    from pflrepro.simulation.simulation import Simulation
 
 MEMORY = 1 << 31  # bytes that an attack may take by default, as `bytes_each` estimates them
 Network = Callable[[Tree, Tensor], Tensor]  # (parameters, x [B, ...]) -> output [B, ...]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,10 +19,8 @@ from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_features, check_l
 from pflrepro.models.layers import LOGITS, layer_outputs
 from pflrepro.models.split import SplitModel
 from pflrepro.randomness import generator
-
-if TYPE_CHECKING:
-    from pflrepro.simulation.inspection import ClientModel
-    from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.inspection import ClientModel, client_models, samples
+from pflrepro.simulation.simulation import Simulation
 
 FEATURES, EMBEDDED = "features", "embedded"
 ROWS = 500  # samples that go through a network at once
@@ -94,8 +91,6 @@ def collect_layers(
         >>> found["logits"].z.shape, found["features"].count, len(found["features"].sets())
         (torch.Size([20, 10]), 3, 3)
     """
-    from pflrepro.simulation.inspection import client_models
-
     check_word("split", split, ("test", "train"))
     rows = _rows(simulation, split, limit, seed)
     if not sum(map(len, rows)):
@@ -354,8 +349,6 @@ def local_bias(simulation: Simulation, index: int = 0) -> LocalBias:
         >>> found.seen_after.shape, found.predicted_after.shape
         ((3,), (3, 10))
     """
-    from pflrepro.simulation.inspection import client_models, samples
-
     x, y = samples(simulation)
     if not len(y):
         raise UserError("no client has samples in its test part")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
 
+from pflrepro.models.layers import Plan
 from pflrepro.randomness import generator
-
-if TYPE_CHECKING:
-    from pflrepro.models.layers import Plan
 
 T = TypeVar("T")
 _lock = threading.Lock()

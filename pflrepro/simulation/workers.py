@@ -17,19 +17,19 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 import numpy as np
 import torch
+from loky import get_reusable_executor
+from loky.process_executor import BrokenProcessPool
 
+from pflrepro.data.federation import Federation
 from pflrepro.errors import RunFailed
+from pflrepro.simulation.launch import Launch
+from pflrepro.simulation.program import Program
 from pflrepro.trees import Tree
-
-if TYPE_CHECKING:
-    from pflrepro.data.federation import Federation
-    from pflrepro.simulation.launch import Launch
-    from pflrepro.simulation.program import Program
 
 IDLE_SECONDS = 120  # after which an idle worker process ends by itself
 
@@ -42,7 +42,7 @@ ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
 }
 
-Work = Callable[["Program", "Launch", int], "Tree"]
+Work = Callable[[Program, Launch, int], Tree]
 
 
 class Workers:
@@ -56,9 +56,6 @@ class Workers:
 
     def map(self, work: Work, program: Program, launch: Launch, order: Sequence[int]) -> dict[int, Tree]:
         """row -> `work(program, launch, row)` for the rows in `order`, handed out in that order."""
-        from loky import get_reusable_executor
-        from loky.process_executor import BrokenProcessPool
-
         executor = get_reusable_executor(max_workers=self.count, timeout=IDLE_SECONDS, env=ENVIRONMENT)
         light = replace(program, federation=_without_samples(program.federation))
         blob = packed((work, light))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.animation import FuncAnimation, PillowWriter
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from pflrepro.atomic import replacing
 from pflrepro.errors import UserError, check_range
+from pflrepro.metrics.representations import Features
 from pflrepro.style import new_figure, style
-
-if TYPE_CHECKING:
-    import numpy as np
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from pflrepro.metrics.representations import Features
 
 SHAPES = "osD^v<>PXph*8d"
 
@@ -61,11 +66,6 @@ def animation(
     seconds: float = 1.0,
 ) -> Path:
     """One frame a snapshot, `seconds` each, written as a GIF (to a temporary name, then renamed); the path."""
-    import io
-
-    from matplotlib.animation import FuncAnimation, PillowWriter
-
-    from pflrepro.atomic import replacing
 
     _check(snapshots, points, colour)
     check_range("seconds", seconds, 0, open_low=True)
@@ -90,8 +90,6 @@ def animation(
 
 def _gif(moving, writer) -> bytes:
     """The animation's bytes; the writer only takes a file name."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "moving.gif"
         moving.save(path, writer=writer, dpi=90)
@@ -108,8 +106,6 @@ def _check(snapshots: Sequence[Features], points: Sequence[np.ndarray], colour: 
 
 
 def _limits(points: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    import numpy as np
-
     joint = np.concatenate(list(points))
     margin = 0.04 * np.ptp(joint, axis=0) + 1e-9
     return joint.min(0) - margin, joint.max(0) + margin
@@ -123,25 +119,16 @@ def _count(snapshots: Sequence[Features], colour: str) -> int:
 
 
 def _hues(count: int) -> np.ndarray:
-    import numpy as np
-    from matplotlib import colormaps
-
     return colormaps["hsv"](np.arange(count) / count)
 
 
 def _bar(figure: Figure, panels: list[Axes], colour: str, count: int) -> None:
     """The hues of 0..count-1, as a colour bar beside the panels."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import ListedColormap, Normalize
-    from matplotlib.ticker import MaxNLocator
-
     shown = ScalarMappable(Normalize(-0.5, count - 0.5), ListedColormap(_hues(count)))
     figure.colorbar(shown, ax=panels, label=colour, ticks=MaxNLocator(12, integer=True), aspect=30, fraction=0.05)
 
 
 def _scatter(panel: Axes, snapshot: Features, points: np.ndarray, colour: str, limits, count: int) -> None:
-    import numpy as np
-
     hues = _hues(count)[snapshot.labels if colour == "class" else snapshot.clients]
     for client in np.unique(snapshot.clients):
         mine = snapshot.clients == client
@@ -156,8 +143,6 @@ def predictions(shares: np.ndarray, held: np.ndarray, title: str = "") -> Figure
 
     FedBR's figure 3(b), one row a client. `held`: bool [N, C].
     """
-    import numpy as np
-
     shares, held = np.asarray(shares), np.asarray(held)
     if shares.ndim != 2 or shares.shape != held.shape:
         raise UserError(f"shares and held are tables [clients, classes], not {shares.shape} and {held.shape}")

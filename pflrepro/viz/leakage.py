@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from matplotlib.figure import Figure
 
 from pflrepro.errors import UserError, check_range
+from pflrepro.metrics.leakage import Recovered
 from pflrepro.style import new_figure, style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from pflrepro.metrics.leakage import Recovered
 
 
 def recovered(found: Recovered, rows: int = 4, columns: int = 8, title: str = "") -> Figure:
@@ -51,8 +48,6 @@ def _label(panel, text: str) -> None:
 
 def _image(sample):
     """[H, W] or [H, W, 3] in [0, 1], stretched from its smallest to its largest number; NaN is black."""
-    import numpy as np
-
     picture = np.nan_to_num(sample.movedim(0, -1).numpy(), nan=0.0, posinf=0.0, neginf=0.0)
     span = picture.max() - picture.min()
     picture = (picture - picture.min()) / (span if span > 0 else 1.0)

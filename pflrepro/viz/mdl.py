@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from pflrepro.errors import UserError
+from pflrepro.metrics.mdl import Curve
 from pflrepro.style import new_figure, style
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from pflrepro.metrics.mdl import Curve
 
 
 def learning_curves(curves: Mapping[str, Sequence[Curve | None]], title: str = "") -> Figure:
@@ -19,8 +18,6 @@ def learning_curves(curves: Mapping[str, Sequence[Curve | None]], title: str = "
 
     The mean is over clients, of curves interpolated in log n where every client has samples. `curves`: name -> one a client.
     """
-    import numpy as np
-
     there = {name: [curve for curve in row if curve is not None] for name, row in curves.items()}
     if not any(there.values()):
         raise UserError("there is no learning curve to draw")
@@ -75,6 +72,4 @@ def by_layer(lengths: Mapping[str, Mapping[str, float]], unit: str = "nats", tit
 
 def _colour(place: int) -> str:
     """A colour of the style, resolved now: a name such as C0 would be looked up when drawing, after the style has gone."""
-    from matplotlib.colors import to_hex
-
     return to_hex(f"C{place % 8}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,9 +151,6 @@ def _seconds(runs: list) -> str:
 
 def _versions(runs: list) -> dict[str, str]:
     """What the runs' environment records agree or differ on; without runs, the versions of this process."""
-    import importlib.metadata as metadata
-    import platform
-
     if not runs:
         packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "torch", "matplotlib"))
         return {"versions": f"Python {platform.python_version()}, {packages}"}

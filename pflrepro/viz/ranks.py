@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pflrepro.metrics.ranks import Ranks
 from pflrepro.style import new_figure, style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from pflrepro.metrics.ranks import Ranks
 
 INK, BAR = "#222222", "#D55E00"
 ROW = 0.24  # inches a line of labels

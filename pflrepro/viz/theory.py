@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
 
 from pflrepro.errors import UserError, check_range
+from pflrepro.metrics.theory import Setting, best_beta, risk, simulate
 from pflrepro.style import new_figure, style
 from pflrepro.viz.mdl import _colour
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from pflrepro.metrics.theory import Setting
 
 
 def trade_off(settings: Mapping[str, Setting], draws: int = 2000, seed: int = 0) -> Figure:
@@ -20,9 +18,6 @@ def trade_off(settings: Mapping[str, Setting], draws: int = 2000, seed: int = 0)
 
     A triangle marks the best beta of each setting.
     """
-    import numpy as np
-
-    from pflrepro.metrics.theory import best_beta, risk, simulate
 
     if not settings:
         raise UserError("there is no setting to draw")
@@ -49,8 +44,6 @@ def trade_off(settings: Mapping[str, Setting], draws: int = 2000, seed: int = 0)
 
 def best_betas(shifts: Sequence[float], samples: Sequence[int], clients: int = 10, features: int = 10) -> Figure:
     """Best beta over the client's samples, one line a shift; the other clients keep 50 samples each."""
-    from pflrepro.metrics.theory import Setting, best_beta
-
     check_range("number of shifts", len(shifts), 1)
     check_range("number of sample sizes", len(samples), 1)
     with style():

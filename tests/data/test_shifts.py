@@ -42,7 +42,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             names = spec.class_names[:10]
             small = replace(spec, samples=samples, train_samples=TRAIN, fingerprint=None, class_names=names)
             monkeypatch.setitem(DATASETS, name, small)
-    monkeypatch.setattr("pflrepro.data.frost.frost_photographs", lambda root=None: PHOTOGRAPHS)
+    monkeypatch.setattr("pflrepro.data.shifts.frost_photographs", lambda root=None: PHOTOGRAPHS)
     return tmp_path
 
 
@@ -270,7 +270,7 @@ def test_which_sets_need_the_photographs(root: Path, monkeypatch: pytest.MonkeyP
     def none(root: Path) -> list:
         raise MissingData("no photographs")
 
-    monkeypatch.setattr("pflrepro.data.frost.frost_photographs", none)
+    monkeypatch.setattr("pflrepro.data.shifts.frost_photographs", none)
     found = []
     for name in (name for name, spec in DATASETS.items() if spec.shift.startswith("corrupt")):
         before = clients_of(name, root)

@@ -103,7 +103,7 @@ def stand_ins(written: tuple[Path, dict[str, DatasetSpec]], monkeypatch: pytest.
     for name, spec in described.items():
         monkeypatch.setitem(DATASETS, name, spec)
     photographs = [np.full((3, 40, 40), 200, np.uint8)]
-    monkeypatch.setattr("pflrepro.data.frost.frost_photographs", lambda root=None: photographs)
+    monkeypatch.setattr("pflrepro.data.shifts.frost_photographs", lambda root=None: photographs)
     return root
 
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pflrepro.data.arrays import Arrays
-    from pflrepro.data.sets.types import DatasetSpec
+from pflrepro.data.arrays import Arrays
+from pflrepro.data.sets.types import DatasetSpec
 
-Reader = Callable[["DatasetSpec", Mapping[str, Path]], "Arrays"]
+Reader = Callable[[DatasetSpec, Mapping[str, Path]], Arrays]
 
 
 def reader(name: str) -> Reader:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.datasets import load_digits
 
 from pflrepro.data.arrays import Arrays
 
 
 def bundled_digits(name: str) -> Arrays:
     """The UCI digits that scikit-learn carries: uint8 [1797, 8, 8] with values 0..16, in its row order. No download."""
-    from sklearn.datasets import load_digits
-
     bunch = load_digits()
     return Arrays(
         name=name,

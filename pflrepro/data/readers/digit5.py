@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
+from sklearn.model_selection import StratifiedShuffleSplit
 
 from pflrepro.data.arrays import Arrays, read_arrays
 from pflrepro.data.sets.types import DatasetSpec
@@ -40,16 +42,12 @@ def pooled(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
 
 def _divided(part: Arrays) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers of a domain's training and test part, in their random order."""
-    from sklearn.model_selection import StratifiedShuffleSplit
-
     halves = StratifiedShuffleSplit(n_splits=1, test_size=0.2, random_state=0)
     train, test = next(halves.split(np.zeros(len(part)), part.y))
     return train[:TRAINING], test
 
 
 def _as_32x32(x: np.ndarray, path: Path) -> np.ndarray:
-    from PIL import Image
-
     if x.dtype.kind == "f":  # USPS: -1 .. 1 to bytes, truncated [FedBN-code, torchvision]
         x = ((x + 1) / 2 * 255).astype(np.uint8)
     if x.ndim == 3:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.io
+from scipy.io.matlab import MatReadError
 
 from pflrepro.data.arrays import DAMAGE, Arrays
 from pflrepro.data.readers.archives import file_tree
@@ -97,9 +99,6 @@ def _field(value: Any, name: str, source: str) -> Any:
 
 def _matlab(file: Any, source: str | Path, action: str, **options: Any) -> Any:
     """scipy's `loadmat` or `whosmat`; every way in which it stumbles over a damaged file is a `CorruptFile`."""
-    import scipy.io
-    from scipy.io.matlab import MatReadError
-
     stumbles = (*DAMAGE, MatReadError, AssertionError, AttributeError, IndexError, OverflowError, struct.error, Warning)
     try:
         return getattr(scipy.io, action)(file, **options)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from pflrepro.data.arrays import Arrays
 from pflrepro.data.readers.archives import FileTree, file_tree
@@ -107,8 +108,6 @@ def _pictures(tree: FileTree, path: Path, names: Sequence[str], shape: Sequence[
 
 def decode_picture(content: bytes, size: tuple[int, int], source: str, *, exact: bool) -> np.ndarray:
     """A JPEG or PNG file's RGB pixels, uint8 [height, width, 3]; grey pictures have three equal channels."""
-    from PIL import Image
-
     try:
         with Image.open(io.BytesIO(content), formats=("JPEG", "PNG")) as picture:
             # The size stands in the header: a picture that would fill the memory is refused before it is decoded.

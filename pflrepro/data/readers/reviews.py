@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import coo_matrix
 
 from pflrepro.data.arrays import Arrays, read_members
 from pflrepro.data.readers.archives import tar_members
@@ -36,8 +37,6 @@ def term_matrix(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     Keys: xx_data, xx_col (review), xx_row (term), xx_shape (terms, reviews), yy (-1 or 1), offset (first review of each domain,
     and the end). Values are kept: uint8 where they are such whole numbers, else float32.
     """
-    from scipy.sparse import coo_matrix
-
     found = read_members(paths["matrix"], ("xx_data", "xx_col", "xx_row", "xx_shape", "yy", "offset"))
     parts = {key: np.asarray(array).reshape(-1) for key, array in found.items()}
     wrong = _matrix_fault(parts, spec.shape[0])

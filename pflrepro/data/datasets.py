@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from pflrepro.data.root import cache_path, data_root
 from pflrepro.data.sets.characters import EMNIST, FEMNIST
-from pflrepro.data.sets.cifar import CIFAR10, CIFAR100
+from pflrepro.data.sets.cifar import CIFAR10, CIFAR10_HALF, CIFAR100
 from pflrepro.data.sets.derived import DERIVED
 from pflrepro.data.sets.digits import DIGITS
 from pflrepro.data.sets.mnist import FMNIST, MNIST
-from pflrepro.data.sets.numbers import MNISTM, SVHN, SYNTHDIGITS, USPS
+from pflrepro.data.sets.numbers import MNISTM, MNISTM_68K, SVHN, SYNTHDIGITS, USPS
 from pflrepro.data.sets.pictures import PACS, TINY_IMAGENET, TINY_IMAGENET_110K
 from pflrepro.data.sets.sensors import HAR, HAR_INTERLEAVED, MITBIH
-from pflrepro.data.sets.text import AGNEWS, AMAZON, AMAZON_LABELLED, AMAZON_MATRIX
+from pflrepro.data.sets.text import AGNEWS, AGNEWS_PART, AMAZON, AMAZON_LABELLED, AMAZON_MATRIX
 from pflrepro.data.sets.types import Affine, DatasetSpec, Preset, SourceFile
 from pflrepro.errors import CorruptFile, MissingData, unknown
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["DATASETS", "Affine", "DatasetSpec", "Preset", "SourceFile", "find", "load_arrays", "mismatch", "missing"]
 
 _SPECS: tuple[DatasetSpec, ...] = (
-    *(DIGITS, MNIST, FMNIST, CIFAR10, CIFAR100, TINY_IMAGENET, TINY_IMAGENET_110K, EMNIST, FEMNIST),
-    *(SVHN, USPS, MNISTM, SYNTHDIGITS, PACS),
-    *(AGNEWS, AMAZON, AMAZON_LABELLED, AMAZON_MATRIX, HAR, HAR_INTERLEAVED, MITBIH),
+    *(DIGITS, MNIST, FMNIST, CIFAR10, CIFAR10_HALF, CIFAR100, TINY_IMAGENET, TINY_IMAGENET_110K, EMNIST, FEMNIST),
+    *(SVHN, USPS, MNISTM, MNISTM_68K, SYNTHDIGITS, PACS),
+    *(AGNEWS, AGNEWS_PART, AMAZON, AMAZON_LABELLED, AMAZON_MATRIX, HAR, HAR_INTERLEAVED, MITBIH),
     *DERIVED,
 )
 DATASETS: dict[str, DatasetSpec] = {spec.name: spec for spec in _SPECS}

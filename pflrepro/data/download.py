@@ -56,40 +56,32 @@ def get(
     for spec in [find(name, known) for name in _names(names, known)]:
         if everything and spec.source:
             continue
-        action = "embedded" if spec.embedded else _get_with_parts(spec, known, everything, root, progress, say, policy)
+        if spec.embedded:
+            action = "embedded"
+        elif everything and not _at_hand(spec, known, data_root(root)):
+            action = "by hand"
+        else:
+            action = _get_one(find(spec.stored_as, known), known, data_root(root), progress, say, policy)
+            if needed_by(spec.shift):
+                find_photographs(root)
         rows.append(_row(spec, root, known) | {"action": action})
     return rows
 
 
-def _get_with_parts(
-    spec: DatasetSpec,
-    known: Known,
-    everything: bool,
-    root: str | Path | None,
-    progress: bool,
-    say: Report,
-    policy: Policy | None,
-) -> str:
-    """The action for one set; those that it is made from are got first."""
-    parts = [find(name, known) for name in (*spec.made_of, spec.source) if name]
-    wanted = [*parts, spec] if not spec.source else parts
-    if everything and any(part.by_hand and not is_there(part, data_root(root)) for part in wanted):
-        return "by hand"
-    action = [_get_one(part, data_root(root), progress, say, policy) for part in wanted][-1]
-    if needed_by(spec.shift):
-        find_photographs(root)
-    return action
-
-
-def is_there(spec: DatasetSpec, root: Path) -> bool:
-    """Whether the array cache exists, or all of the originals that nobody can download for the user."""
-    return cache_path(spec.name, root).exists() or not lacking(spec, cache_path(spec.name, root).parent)
+def _at_hand(spec: DatasetSpec, known: Known, root: Path) -> bool:
+    """Whether the array cache exists, or all of the originals, its parts' too, that nobody can download for the user."""
+    home = cache_path(spec.name, root).parent
+    parts = (find(name, known) for name in spec.made_of)
+    return cache_path(spec.name, root).exists() or not (
+        lacking(spec, home) or any(not _at_hand(part, known, root) for part in parts)
+    )
 
 
 def status(
     root: str | Path | None = None, names: str | Iterable[str] | None = None, *, datasets: Known | None = None
 ) -> list[dict[str, Any]]:
-    """One row a data set: name, title, state, path, source, samples, shape, classes, groups, origin, licence, citation, detail.
+    """One row a data set: name, title, reduced, state, path, source, samples, shape, classes, groups, origin, licence, citation,
+    detail.
 
     state: "present", "absent" (`detail` says what is lacking and what helps), "corrupt" (unreadable, or not the published content;
     `detail` says why) or "embedded". source: the set whose rows these are, "" for a set of its own; its state is that of both.
@@ -191,6 +183,7 @@ def _row(
     return {
         "name": spec.name,
         "title": spec.title,
+        "reduced": spec.reduced,
         "state": state,
         "path": None if spec.embedded else str(cache_path(spec.stored_as, root)),
         "source": spec.source,
@@ -205,9 +198,12 @@ def _row(
     }
 
 
-def _get_one(spec: DatasetSpec, root: Path, progress: bool, say: Report, policy: Policy | None) -> str:
+def _get_one(spec: DatasetSpec, known: Known, root: Path, progress: bool, say: Report, policy: Policy | None) -> str:
+    """The action for one set with a cache of its own; where that must be made, the sets that it is made from are got first."""
     if _inspect(spec, root)[0] == "present":
         return "present"
+    for part in spec.made_of:
+        _get_one(find(part, known), known, root, progress, say, policy)
     with _alone(root / spec.name, spec.name, say):
         state, _, detail = _inspect(spec, root)
         if state == "present":

@@ -13,7 +13,7 @@ from pflrepro.errors import CorruptFile, RunFailed, UserError
 from pflrepro.experiments import environment
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.history import check_history, joined, stops_at, rounds_to_test
+from pflrepro.experiments.history import check_history, joined, rounds_to_test, stops_at
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment

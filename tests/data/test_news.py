@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pflrepro.data.datasets import load_arrays
 from pflrepro.data.readers import news
-from pflrepro.data.readers.news import articles, tokens
-from pflrepro.data.sets.text import AGNEWS
+from pflrepro.data.readers.news import articles, tokens, untitled_articles
+from pflrepro.data.sets.text import AGNEWS, AGNEWS_PART
 from pflrepro.errors import CorruptFile, MissingData
 
 # Read before the fixture that hides the user's data root from tests.
@@ -105,6 +105,21 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         articles(AGNEWS, paths)
 
 
+def test_training_rows_without_titles(tmp_path: Path) -> None:
+    """Descriptions alone in the training file, titles and descriptions in the test file: the 2, then cat dog sat once each."""
+    arrays = untitled_articles(AGNEWS_PART, write(tmp_path, '"3","The cat"\n"1","sat, the"\n', '"4","dog","cats"\n'))
+    ids = {"the": 1, ",": 2, "cat": 3, "cats": 4, "dog": 5, "sat": 6}
+    for row, words in zip(arrays.x, (["the", "cat"], ["sat", ",", "the"], ["dog", "cats"]), strict=True):
+        assert row[: len(words)].tolist() == [ids[word] for word in words] and not row[len(words) :].any()
+    assert arrays.y.tolist() == [2, 0, 3] and arrays.split.tolist() == [0, 0, 1]
+    for train, test, words in (
+        (TRAIN, TEST, r"train\.csv is corrupt: line 1 is no class from 1 to 4, description"),
+        ('"3","The cat"\n', '"3","The cat"\n', r"test\.csv is corrupt: line 1 is no class from 1 to 4, title and desc"),
+    ):
+        with pytest.raises(CorruptFile, match=words):
+            untitled_articles(AGNEWS_PART, write(tmp_path, train, test))
+
+
 def test_more_tokens_than_the_papers_networks_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news, "VOCABULARY", 9)
     assert articles(AGNEWS, write(tmp_path, TRAIN, TEST)).x.max() == 8
@@ -121,8 +136,20 @@ def test_the_complete_files_have_exactly_the_papers_vocabulary(tmp_path: Path, m
         articles(complete, paths)
     for other in (replace(complete, samples=4), replace(complete, train_samples=1)):
         assert len(articles(other, paths)) == 3
+    assert len(articles(replace(complete, reduced="two of many"), paths)) == 3, "a part is never the complete files"
     monkeypatch.setattr(news, "VOCABULARY", 9)
     assert len(articles(complete, paths)) == 3
+
+
+@pytest.mark.skipif(DATA_ROOT is None, reason="needs the real articles: set PFLREPRO_DATA")
+def test_the_part_has_its_known_counts() -> None:
+    try:
+        arrays = load_arrays("agnews-part", DATA_ROOT)
+    except MissingData as error:
+        pytest.skip(str(error))
+    train, test = (np.bincount(arrays.y[arrays.split == part]).tolist() for part in (0, 1))
+    assert train == [3033, 2958, 2954, 3027] and test == [1900] * 4
+    assert np.unique(arrays.x).tolist() == list(range(38_756)), "its own vocabulary, every id in use"
 
 
 @pytest.mark.skipif(DATA_ROOT is None, reason="needs the real articles: set PFLREPRO_DATA")

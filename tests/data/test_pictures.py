@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from pflrepro.data.datasets import DATASETS, mismatch
-from pflrepro.data.readers.pictures import decode_picture, pacs, tiny_imagenet, tiny_imagenet_110k
+from pflrepro.data.readers.pictures import decode_picture, mnistm_68k, pacs, tiny_imagenet, tiny_imagenet_110k
 from pflrepro.errors import CorruptFile
 
 TINY = replace(DATASETS["tiny-imagenet"], class_count=2)
@@ -131,6 +131,55 @@ def test_odd_pacs_archives_are_refused(tmp_path: Path, drop: str, change: dict[s
     files = {name: content for name, content in pacs_files().items() if not drop or drop not in name}
     with pytest.raises(CorruptFile, match=words):
         pacs(PACS, zipped(tmp_path, files | change))
+
+
+MNISTM = DATASETS["mnistm-68k"]
+
+
+def mnistm_files(prefix: str = "mnist_m/") -> dict[str, bytes]:
+    """Two training pictures and a test picture, whose lists are not in the order of the names."""
+    files = {f"{prefix}mnist_m_train/00000002.png": picture((9, 9, 9), (32, 32), "PNG")}  # in no list
+    for part, listed in (("train", {"00000001": 7, "00000000": 2}), ("test", {"00000000": 9})):
+        files[f"{prefix}mnist_m_{part}_labels.txt"] = "".join(f"{k}.png {v}\n" for k, v in listed.items()).encode()
+        for name, digit in listed.items():
+            files[f"{prefix}mnist_m_{part}/{name}.png"] = picture((20 * digit, 1, 2), (32, 32), "PNG")
+    return files
+
+
+@pytest.mark.parametrize("stored", [zipped, unzipped])
+@pytest.mark.parametrize("prefix", ["mnist_m/", ""])
+def test_mnistm_follows_its_lists(tmp_path: Path, stored, prefix: str) -> None:
+    arrays = mnistm_68k(MNISTM, stored(tmp_path, mnistm_files(prefix)))
+    assert arrays.x.shape == (3, 3, 32, 32) and arrays.x.dtype == np.uint8
+    assert arrays.y.tolist() == [7, 2, 9] and arrays.split.tolist() == [0, 0, 1]
+    for pixels, digit in zip(arrays.x, arrays.y.tolist(), strict=True):
+        assert [np.unique(channel).tolist() for channel in pixels] == [[20 * digit], [1], [2]]
+    assert mismatch(MNISTM, arrays, strict=False) is None
+
+
+LABELS = "mnist_m/mnist_m_test_labels.txt"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {LABELS: b"00000000.png 10\n"},
+            r"test_labels\.txt\) is corrupt: '00000000.png 10' is no picture with its digit",
+        ),
+        ({LABELS: b"00000000.png\n"}, "is no picture with its digit"),
+        ({LABELS: b"../mnist_m_train/00000000.png 2\n"}, "is no picture with its digit"),
+        ({LABELS: b"00000003.png 2\n"}, r"no member .*mnist_m_test/00000003\.png"),
+        ({LABELS: b""}, "no pictures where they are expected"),
+        ({"copy/" + LABELS: b"00000000.png 9\n"}, "2 parts mnist_m_test with a list of labels, expected 1"),
+        ({"mnist_m/mnist_m_test/00000000.png": picture(0, (28, 28), "PNG")}, "28x28 pixels large"),
+        ({"mnist_m/mnist_m_test/00000000.png": b"\x89PNG"}, "is corrupt"),
+    ],
+)
+def test_odd_folders_of_mnistm_are_refused(tmp_path: Path, change: dict[str, bytes], words: str) -> None:
+    with pytest.raises(CorruptFile, match=words) as caught:
+        mnistm_68k(MNISTM, zipped(tmp_path, mnistm_files() | change))
+    assert "\n" not in str(caught.value)
 
 
 def test_every_cut_of_a_picture_is_an_error_or_a_picture() -> None:

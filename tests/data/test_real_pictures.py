@@ -9,6 +9,8 @@ import pytest
 
 from pflrepro.data.arrays import Arrays
 from pflrepro.data.datasets import DATASETS, load_arrays
+from pflrepro.data.readers.cifar import half
+from pflrepro.data.root import cache_path
 from pflrepro.errors import CorruptFile, MissingData
 
 DATA_ROOT = os.environ.get("PFLREPRO_DATA")
@@ -62,6 +64,26 @@ def test_the_first_picture_of_cifar100_is_the_published_one() -> None:
     first = real("cifar100").x[0, :, 0].T
     assert first[:3].tolist() == [[255, 255, 255]] * 3
     assert first[-3:].tolist() == [[195, 205, 193], [212, 224, 204], [182, 194, 167]]
+
+
+def test_half_of_cifar10_has_its_known_counts() -> None:
+    arrays = real("cifar10-half")
+    train, test = (np.bincount(arrays.y[arrays.split == part]).tolist() for part in (0, 1))
+    assert train == [2491, 2518, 2515, 2522, 2490, 2411, 2537, 2529, 2490, 2479]
+    assert test == [488, 505, 512, 497, 507, 488, 491, 495, 490, 513]
+
+
+def test_half_of_cifar10_made_from_all_of_it_is_the_same() -> None:
+    real("cifar10")
+    spec = DATASETS["cifar10-half"]
+    assert half(spec, {"cifar10": cache_path("cifar10", DATA_ROOT)}).fingerprint() == spec.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "domains"), [("pacs", [2048, 2344, 1670, 3929]), ("digit3", [21_438, 9298, 21_039])], ids=lambda v: str(v)
+)
+def test_the_domains_have_their_known_sizes(name: str, domains: list[int]) -> None:
+    assert np.bincount(real(name).group).tolist() == domains
 
 
 def test_usps_has_the_released_counts() -> None:

@@ -30,18 +30,19 @@ PHOTOGRAPHS = [np.full((3, 40, 40), 200, np.uint8)]
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data root with a small CIFAR-10 and MNIST, whose specs agree."""
+    """A data root with a small CIFAR-10, its half, CIFAR-100 and MNIST, whose specs agree."""
     random = np.random.default_rng(0)
-    for name, shape in (("cifar10", (3, 32, 32)), ("mnist", (28, 28)), ("cifar100", (3, 32, 32))):
+    small = {"cifar10": (3, 32, 32), "cifar10-half": (3, 32, 32), "mnist": (28, 28), "cifar100": (3, 32, 32)}
+    for name, shape in small.items():
         x = random.integers(0, 256, (TRAIN + TEST, *shape), dtype=np.uint8)
         arrays = Arrays(name, x, np.arange(TRAIN + TEST) % 10, np.repeat([0, 1], [TRAIN, TEST]))
         save_arrays(tmp_path / name / f"{name}.npz", arrays)
     for name, spec in list(DATASETS.items()):
-        if spec.stored_as in ("cifar10", "mnist", "cifar100"):
+        if spec.stored_as in small:
             samples = TRAIN if spec.part == "train" else TRAIN + TEST
             names = spec.class_names[:10]
-            small = replace(spec, samples=samples, train_samples=TRAIN, fingerprint=None, class_names=names)
-            monkeypatch.setitem(DATASETS, name, small)
+            changed = replace(spec, samples=samples, train_samples=TRAIN, fingerprint=None, class_names=names)
+            monkeypatch.setitem(DATASETS, name, changed)
     monkeypatch.setattr("pflrepro.data.shifts.frost_photographs", lambda root=None: PHOTOGRAPHS)
     return tmp_path
 
@@ -245,7 +246,8 @@ def test_new_clients_meet_every_corruption(root: Path, kind: str) -> None:
         assert (made != before.x[row].numpy()).any()
 
 
-FROSTY = ("cifar10-s", "cifar10-s-paper", "cifar100-s", "cifar100-s-paper", "cifar10-frost-3")
+FROSTY = tuple(f"{name}-{kind}" for name in ("cifar10", "cifar10-half") for kind in ("s", "s-paper", "frost-3"))
+FROSTY += ("cifar100-s", "cifar100-s-paper")
 
 
 @pytest.fixture
@@ -311,7 +313,7 @@ def test_all_that_is_lacking_is_said(tmp_path: Path, no_package: None) -> None:
 def test_every_shift_is_known() -> None:
     for spec in DATASETS.values():
         assert spec.shift.partition(":")[0] in {*shifts.SHIFTS, ""}
-        assert not spec.source or DATASETS[spec.source].files
+        assert not spec.source or DATASETS[spec.source].files or DATASETS[spec.source].made_of
     with pytest.raises(UserError, match="unknown shift 'rotate'"):
         shifted(replace(DATASETS["mnist"], shift="rotate"), Clients(np.zeros((1, 2, 2)), np.zeros(1), [], []), 1)
 

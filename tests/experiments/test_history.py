@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro.errors import CorruptFile
-from pflrepro.experiments.history import SCHEMA, answer, at_rounds, check_history, joined, stops_at, rounds_to_test
+from pflrepro.experiments.history import SCHEMA, answer, at_rounds, check_history, joined, rounds_to_test, stops_at
 from pflrepro.settings import Settings
 
 

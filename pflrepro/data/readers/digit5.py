@@ -1,4 +1,4 @@
-"""Digit-5 from the array caches of its five parts."""
+"""Digit-5, or some of its domains, from the array caches of its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TRAINING = 7438  # images kept of each domain's training part: as many as USPS h
 
 
 def pooled(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
-    """uint8 [184699, 3, 32, 32] with `group` = domain: MNIST, SVHN, USPS, synthetic digits, MNIST-M [pFedFDA 4.5].
+    """uint8 [n, 3, 32, 32] with `group` = domain, in the order of `spec.made_of`: MNIST, SVHN, USPS, synthetic digits, MNIST-M
+    [pFedFDA 4.5], which are 184,699 images.
 
     Each domain is pooled and divided 80/20, stratified (scikit-learn's StratifiedShuffleSplit with random_state 0) [FedBN-code];
     of the 80 % the first 7438 stay, the 20 % all (`split` 1). Resized to 32x32 as PIL does it (bilinear), grey as three equal

@@ -15,6 +15,7 @@ from pflrepro.errors import CorruptFile
 
 LENGTH = 200  # tokens of a text; longer ones are cut, shorter ones padded with 0 at the end [LIB-era]
 VOCABULARY = 98_635  # entries with <unk> = 0, as the papers' networks have them [GPFL-code, DBE-code]
+_TITLED, _UNTITLED = ("title", "description"), ("description",)  # a row's fields behind its class
 _UNKNOWN = 0  # also the padding
 # torchtext's "basic_english" puts these apart and turns those into blanks, after it has left out double quotes.
 _SPACED, _BLANK = "'.,()!?", ";:"
@@ -38,10 +39,20 @@ def articles(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     the complete files, told by their numbers of rows, has exactly `VOCABULARY` entries; fewer rows may have fewer, never more.
     Raises `CorruptFile`.
     """
-    parts = [_rows(paths[role], spec.classes) for role in ("train", "test")]
+    return _articles(spec, paths, {"train": _TITLED, "test": _TITLED})
+
+
+def untitled_articles(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
+    """As `articles`, but the rows of the training file are class, description."""
+    return _articles(spec, paths, {"train": _UNTITLED, "test": _TITLED})
+
+
+def _articles(spec: DatasetSpec, paths: Mapping[str, Path], fields: Mapping[str, tuple[str, ...]]) -> Arrays:
+    parts = [_rows(paths[role], spec.classes, fields[role]) for role in ("train", "test")]
     texts = [tokens(text) for part in parts for text, _ in part]
     vocabulary = _vocabulary(texts)
-    complete = [len(part) for part in parts] == [spec.train_samples, spec.samples - spec.train_samples]
+    sizes = [spec.train_samples, spec.samples - spec.train_samples]
+    complete = not spec.reduced and [len(part) for part in parts] == sizes
     entries = len(vocabulary) + 1
     if entries > VOCABULARY or (complete and entries != VOCABULARY):
         raise CorruptFile(
@@ -68,18 +79,18 @@ def _vocabulary(texts: list[list[str]]) -> dict[str, int]:
     return {word: number for number, word in enumerate(ordered, start=1)}
 
 
-def _rows(path: Path, classes: int) -> list[tuple[str, int]]:
-    """(text, label) of every row class, title, description; classes count from 1."""
+def _rows(path: Path, classes: int, fields: tuple[str, ...]) -> list[tuple[str, int]]:
+    """(text, label) of every row class, `fields`; classes count from 1."""
     found = []
     try:
         with open(path, encoding="utf-8", newline="") as stream:
             rows = csv.reader(stream, strict=True)
             for row in rows:
-                if len(row) != 3 or not row[0].isdecimal() or not 1 <= int(row[0][:9]) <= classes:
+                if len(row) != 1 + len(fields) or not row[0].isdecimal() or not 1 <= int(row[0][:9]) <= classes:
                     raise CorruptFile(
-                        f"{path} is corrupt: line {rows.line_num} is no class from 1 to {classes}, title and description"
+                        f"{path} is corrupt: line {rows.line_num} is no class from 1 to {classes}, {' and '.join(fields)}"
                     )
-                found.append((f"{row[1]} {row[2]}", int(row[0]) - 1))
+                found.append((" ".join(row[1:]), int(row[0]) - 1))
     except FileNotFoundError:
         raise
     except (OSError, UnicodeDecodeError, csv.Error) as error:

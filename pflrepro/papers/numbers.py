@@ -8,6 +8,7 @@ meaning.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -61,18 +62,15 @@ class PublishedNumber:
 
 
 def find_number(
-    sources: tuple[str, ...], labels: tuple[str, ...], setting: str, dataset: str, model: str, metric: str
+    sources: tuple[str, ...], labels: tuple[str, ...], where: Mapping[str, str], metric: str
 ) -> PublishedNumber | None:
     """The printed number of one cell: the first source that holds it; a missing spread is taken from a later source.
 
-    `labels` are the names under which the sources print the method. None: no source lists the cell. A listed cell
-    without a value gives a number with `value` NaN and the source's note.
+    labels: the names under which the sources print the row. where: `dataset`, `model` and `setting` that single a column out; see
+    `_holds`. None: no source lists the cell. A listed cell without a value gives a number with `value` NaN and the source's note.
+    Raises `CorruptFile` where one source lists several numbers for it.
     """
-    hits = [
-        (source, row)
-        for source in sources
-        if (row := _index(source, metric, dataset, model, setting, labels)) is not None
-    ]
+    hits = [(source, found) for source in sources if (found := _cell(source, labels, tuple(where.items()), metric))]
     if not hits:
         return None
     source, first = next(((s, r) for s, r in hits if not math.isnan(r[0])), hits[0])
@@ -123,18 +121,32 @@ def check_schema(text: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 @cache
-def _cells(source: str) -> dict[tuple, tuple[float, float, str]]:
-    cells: dict[tuple, tuple[float, float, str]] = {}
-    for row in _read(source).itertuples(index=False):
-        key = (row.method, frozenset(parse_setting(row.setting).items()), row.dataset, row.model, row.metric)
-        cells.setdefault(key, (row.value, row.std, row.note))
-    return cells
-
-
-def _index(source: str, metric: str, dataset: str, model: str, setting: str, labels: tuple[str, ...]):
-    pairs = frozenset(parse_setting(setting).items())
+def _cell(
+    source: str, labels: tuple[str, ...], where: tuple[tuple[str, str], ...], metric: str
+) -> tuple[float, float, str] | None:
+    """(value, spread, note) of the one line of a source that fits, by the first label that it lists."""
+    lines = _read(source)
     for label in labels:
-        hit = _cells(source).get((label, pairs, dataset, model, metric))
-        if hit is not None:
-            return hit
+        fitting = lines[(lines["method"] == label) & (lines["metric"] == metric)]
+        for name, wanted in where:
+            fitting = fitting[[_holds(value, wanted, name) for value in fitting[name]]]
+        if len(fitting) > 1 and source not in REPEATED:
+            raise CorruptFile(f"published table {source!r} lists {label}, {metric}, {dict(where)} {len(fitting)} times")
+        if len(fitting):
+            first = fitting.iloc[0]
+            return float(first["value"]), float(first["std"]), str(first["note"])
     return None
+
+
+def _holds(value: str, wanted: str, name: str) -> bool:
+    """Whether an entry fits: equal; or a setting that holds every `key=value` pair or phrase of `wanted`, parted by semicolons.
+
+    A list of pairs fits only with the same pairs.
+    """
+    if name != "setting" or value == wanted:
+        return value == wanted
+    pairs, theirs = parse_setting(wanted), parse_setting(value)
+    if any(pairs.values()):
+        return pairs == theirs
+    parts = {part.strip() for part in value.split(";")}
+    return all(phrase.strip() in parts for phrase in wanted.split(";"))

@@ -1,0 +1,250 @@
+"""What is measured of a run: one value a seed, and where it can be had one value a client.
+
+A measure says what it needs: a `history`, the `models` behind a moment (they are revived where no reading of them is kept), the run of
+another row beside its own, or nothing. It knows the name of the published metric, its unit, and whether more is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pflrepro.errors import UserError
+from pflrepro.experiments.readings import Question
+from pflrepro.experiments.result import Moment, Run
+from pflrepro.experiments.revive import revive
+from pflrepro.experiments.store import Store
+from pflrepro.metrics import accuracy, fairness
+from pflrepro.metrics.cost import timing
+from pflrepro.metrics.curves import iterations_to_convergence, rounds_to
+from pflrepro.metrics.selection import check_rule
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """What a measure finds in one run: a number, NaN where there is none.
+
+    clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None.
+    """
+
+    number: float
+    clients: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One run of a cell, and how to look further: at its models, and at the run of another row with the same seed.
+
+    beside: row key -> the evidence of that row, in the same column, with the same seed; None where it was not run.
+    """
+
+    run: Run
+    store: Store
+    data_root: str | Path | None = None
+    device: str = "cpu"
+    beside: Callable[[str], Evidence | None] = field(default=lambda row: None)
+
+    @property
+    def history(self) -> Mapping[str, np.ndarray]:
+        return self.run.history
+
+    def reading(
+        self, name: str, moment: Moment, take: Callable[[Any], Mapping[str, Any]], revision: int = 1, **options: Any
+    ) -> dict[str, np.ndarray]:
+        """The kept answer to a question to the models behind a moment, or what `take(simulation)` gives, which is then kept.
+
+        `options` and `revision` are part of the question.
+        """
+        question = Question(name, self.run.round_of(moment), tuple(sorted(options.items())), revision)
+
+        def ask() -> Mapping[str, Any]:
+            return take(
+                revive(self.run, question.round, store=self.store, data_root=self.data_root, device=self.device)
+            )
+
+        return self.store.reading(self.run, question, ask)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure.
+
+    name: what a question calls it. title, unit: as an axis says them. better: `higher`, `lower` or "". metric: its name in the
+    published files. printed: what a published value is multiplied with to have our unit. moments: whose models it needs.
+    clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words.
+    """
+
+    name: str
+    title: str
+    of: Callable[[Evidence], Value]
+    unit: str = "%"
+    digits: int = 2
+    better: str = "higher"
+    metric: str = "accuracy"
+    printed: float = 1.0
+    moments: tuple[Moment, ...] = ()
+    clients: bool = False
+    rule: str = ""
+
+    def of_metric(self, metric: str, printed: float = 1.0, digits: int | None = None) -> Measure:
+        """The same under another name, unit or precision in the published files."""
+        return replace(self, metric=metric, printed=printed, digits=self.digits if digits is None else digits)
+
+
+# ---- accuracy --------------------------------------------------------------------------------------------------------------------
+def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: Any) -> Measure:
+    """Test accuracy that a selection rule takes from the curve.
+
+    mean: `pooled` (correct / test samples: clients count by their test samples) or `clients` (the plain mean of the clients' accuracies
+    [BR]). after: right after local training, in place of before the next one.
+    """
+    chosen = check_rule(rule)
+    curves = {
+        ("pooled", False): accuracy.pooled,
+        ("pooled", True): accuracy.pooled_after,
+        ("clients", False): accuracy.mean_over_clients,
+        ("clients", True): accuracy.mean_over_clients_after,
+    }
+    curve_of = curves[mean, after]
+
+    def of(evidence: Evidence) -> Value:
+        history = evidence.history
+        curve = curve_of(history)
+        known = ~np.isnan(curve)
+        if not known.any():
+            return Value(float("nan"))
+        selected = chosen(curve[known])
+        places = np.flatnonzero(known)[list(selected.places)]
+        correct = np.asarray(history["correct_after" if after else "correct"], np.float64)[places].mean(0)
+        samples = np.asarray(history["test_samples"], np.float64)
+        tested = samples > 0
+        shares = 100.0 * correct[tested] / samples[tested]
+        weights = samples[tested] if mean == "pooled" else np.ones(tested.sum())
+        return Value(100.0 * selected.value, shares, weights)
+
+    when = " right after local training" if after else ""
+    over = ", plain mean over clients" if mean == "clients" else ""
+    name = f"accuracy-{rule}-{mean}{'-after' if after else ''}"
+    return Measure(
+        name, f"test accuracy{when}", of, **({"clients": True, "rule": f"{chosen.title}{over}"} | more)
+    )
+
+
+ACCURACY = accuracy_by("best_round")  # [DBE-code, GPFL-code]: the best round's, pooled
+# pFedFDA: after the last round, weighted by test samples; printed as fractions [FDA-code]
+FDA_ACCURACY = accuracy_by("last_round", metric="test_accuracy", printed=100.0, digits=1)
+# FedBR: mean of the five best tested rounds, plain mean over clients [BR; BR-code]
+BR_ACCURACY = accuracy_by("mean_best_5", "clients", metric="test_accuracy_pct")
+
+
+def rounds_to_reach(threshold: float, mean: str = "clients") -> Measure:
+    """Rounds until the curve first reaches `threshold` percent; NaN where it never does [BR Table 1]."""
+    curve_of = {"pooled": accuracy.pooled, "clients": accuracy.mean_over_clients}[mean]
+
+    def of(evidence: Evidence) -> Value:
+        found = rounds_to(threshold / 100.0, curve_of(evidence.history), evidence.history["round"])
+        return Value(float("nan") if found is None else float(found))
+
+    title = f"rounds to {threshold:g} %"
+    return Measure(f"rounds-to-{threshold:g}", title, of, "rounds", 0, "lower", "rounds_to_accuracy")
+
+
+def _iterations(evidence: Evidence) -> Value:
+    return Value(float(iterations_to_convergence(accuracy.pooled(evidence.history), evidence.history["round"])))
+
+
+ITERATIONS = Measure("iterations", "rounds to the best accuracy", _iterations, "rounds", 0, "lower", "iterations")
+
+
+# ---- fairness --------------------------------------------------------------------------------------------------------------------
+def _client_std(evidence: Evidence) -> Value:
+    return Value(100.0 * fairness.at_best_round(evidence.history)[0].std)
+
+
+def _variation(evidence: Evidence) -> Value:
+    return Value(100.0 * fairness.at_best_round(evidence.history)[0].variation)
+
+
+CLIENT_STD = Measure(
+    "client-std", "spread over clients", _client_std, "%", 2, "lower", "client_accuracy_std_percent", rule="best round"
+)
+VARIATION = Measure(
+    *("variation", "coefficient of variation over clients", _variation),
+    *("%", 2, "lower", "coefficient_of_variation_x1e-2"),
+    rule="best round",
+)
+
+
+# ---- losses, times ---------------------------------------------------------------------------------------------------------------
+def _last_loss(evidence: Evidence) -> Value:
+    losses, sizes = evidence.history["train_loss"][-1], np.asarray(evidence.history["train_samples"], np.float64)
+    known = ~np.isnan(losses)
+    if not known.any():
+        return Value(float("nan"))
+    return Value(float(np.average(losses[known], weights=sizes[known])), losses[known], sizes[known])
+
+
+TRAIN_LOSS = Measure(
+    "train-loss", "training loss", _last_loss, "nats", 3, "lower", "training_loss", clients=True, rule="last round"
+)
+
+
+def _largest_loss(evidence: Evidence) -> Value:
+    losses = evidence.history["train_loss"][-1]
+    return Value(float("nan") if np.isnan(losses).all() else float(np.nanmax(losses)))
+
+
+LARGEST_LOSS = Measure(
+    "largest-loss", "largest training loss of a client", _largest_loss, "nats", 3, "lower", "training_loss", rule="last round"
+)
+
+
+def _seconds(evidence: Evidence) -> Value:
+    return Value(float(timing(evidence.history, evaluation=False).iteration))
+
+
+SECONDS = Measure("seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds")
+
+
+# ---- beside another row ----------------------------------------------------------------------------------------------------------
+def gain_over(row: str, measure: Measure = ACCURACY) -> Measure:
+    """The difference of a measure to that of another row, seed by seed."""
+
+    def of(evidence: Evidence) -> Value:
+        mine, other = measure.of(evidence), _beside(evidence, row, measure)
+        if other is None:
+            return Value(float("nan"))
+        alike = mine.clients is not None and np.array_equal(mine.weights, other.weights)
+        clients = mine.clients - other.clients if alike else None
+        return Value(mine.number - other.number, clients, mine.weights if alike else None)
+
+    title = f"gain in {measure.title} over {row}"
+    return replace(measure, name=f"{measure.name}-over-{row}", title=title, of=of)
+
+
+def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
+    """A measure divided by that of another row, seed by seed."""
+
+    def of(evidence: Evidence) -> Value:
+        other = _beside(evidence, row, measure)
+        return Value(float("nan") if other is None else measure.of(evidence).number / other.number)
+
+    title = f"{measure.title}, relative to {row}"
+    return replace(measure, name=f"{measure.name}-to-{row}", title=title, of=of, unit="times", clients=False)
+
+
+def _beside(evidence: Evidence, row: str, measure: Measure) -> Value | None:
+    other = evidence.beside(row)
+    return None if other is None else measure.of(other)
+
+
+def check_measure(name: str, known: Mapping[str, Measure]) -> Measure:
+    """The measure of that name among those of an artefact."""
+    if name not in known:
+        raise UserError(f"unknown measure {name!r}; valid: {', '.join(known)}")
+    return known[name]

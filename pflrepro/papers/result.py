@@ -1,0 +1,187 @@
+"""What a study found: its cells, with the published numbers beside ours, and a verdict each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pflrepro.metrics.intervals import over_clients, over_seeds
+from pflrepro.papers.artefact import SAME, STAND_IN, Artefact, Column, Row
+from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Outcome, Sample
+from pflrepro.papers.measures import Measure, Value
+from pflrepro.papers.numbers import PublishedNumber
+
+if TYPE_CHECKING:
+    from pflrepro.experiments.result import Run
+
+WITHIN, DIFFERS, UNPUBLISHED, NOT_RUN = "within tolerance", "differs", "no published number", "not run"
+VERDICTS = {
+    WITHIN: "the difference is at most the tolerance",
+    f"ordering {KEPT}": "a test shows at least one claim about this cell, none reversed",
+    f"ordering {UNDECIDED}": "no test decides a claim about this cell; that does not mean equal: few seeds have little power",
+    f"ordering {RISING}": "an unfinished curve: neither kept nor broken",
+    f"ordering {BROKEN}": "a test shows at least one claim about this cell reversed",
+    DIFFERS: "outside the tolerance at the paper's setting, and no claim could be checked",
+    UNPUBLISHED: "nothing printed, or not at the paper's setting, and no claim to check",
+    STAND_IN: "small stand-in: not comparable with the paper",
+    NOT_RUN: "no finished run",
+}
+FRAME_COLUMNS = (
+    *("artefact", "row", "method", "column", "measure", "unit", "dataset", "model", "published", "published_std", "source"),
+    *("ours", "spread", "low", "high", "interval", "difference", "tolerance", "n", "scale", "level", "rounds", "rule"),
+    *("verdict", "reason", "runs"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One cell: what is printed, what was measured, one value a seed.
+
+    values: seed -> value. runs: seed -> run. reason: why nothing, or less than asked for, is there. rising: see `papers.claims`.
+    """
+
+    row: Row
+    column: Column
+    level: str
+    printed: PublishedNumber | None
+    values: Mapping[int, Value] = field(default_factory=dict)
+    runs: Mapping[int, Run] = field(default_factory=dict)
+    reason: str = ""
+    rising: bool = False
+
+    @property
+    def measure(self) -> Measure:
+        return self.row.measure or self.column.measure
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.row.key, self.column.key
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The finite values, one a seed."""
+        found = np.array([value.number for value in self.values.values()], np.float64)
+        return found[np.isfinite(found)]
+
+    @property
+    def ours(self) -> float:
+        """The mean over seeds; NaN where nothing was measured."""
+        return float(self.numbers.mean()) if len(self.numbers) else math.nan
+
+    @property
+    def spread(self) -> float:
+        """The population standard deviation over seeds; NaN with fewer than two."""
+        return float(self.numbers.std()) if len(self.numbers) > 1 else math.nan
+
+    @property
+    def over_clients(self) -> float:
+        """The unbiased standard deviation over clients, mean over seeds: what pFedFDA prints in brackets; NaN without such values."""
+        each = [value.clients.std(ddof=1) for value in self.values.values() if value.clients is not None]
+        return float(np.mean(each)) if each else math.nan
+
+    @property
+    def published(self) -> float:
+        """The printed number in our unit; NaN where none is printed."""
+        return math.nan if self.printed is None else self.printed.value * self.measure.printed
+
+    @property
+    def published_std(self) -> float:
+        return math.nan if self.printed is None else self.printed.std * self.measure.printed
+
+    @property
+    def rounds(self) -> int:
+        return max((run.rounds for run in self.runs.values()), default=0)
+
+    def interval(self) -> tuple[float, float, str]:
+        """(low, high, what it is): 95 %, over seeds, with one seed over clients where the measure has values a client."""
+        if len(self.numbers) > 1:
+            found = over_seeds(self.numbers)
+            return found.low, found.high, f"{found.method}, {len(self.numbers)} seeds"
+        value = next(iter(self.values.values()), None)
+        if value is None or value.clients is None or len(value.clients) < 2:
+            return math.nan, math.nan, ""
+        found = over_clients(value.clients * value.weights / 100.0, value.weights)
+        return 100.0 * found.low, 100.0 * found.high, f"bootstrap, {found.n} clients"
+
+    def sample(self) -> Sample:
+        """The cell as claims are held against it."""
+        finite = {seed: value for seed, value in self.values.items() if math.isfinite(value.number)}
+        clients = {s: (v.clients, v.weights) for s, v in finite.items() if v.clients is not None}
+        return Sample(self.row.label, {seed: value.number for seed, value in finite.items()}, clients, self.rising)
+
+    def tolerance(self, artefact: Artefact) -> float:
+        """Two standard errors of the difference of means, at least the artefact's: 2 sqrt(v_p / trials + v_o / n).
+
+        v: sample variances over trials and seeds, one that is unknown taken from the other side. A spread that is printed over clients
+        says nothing of other trials.
+        """
+        n, trials = len(self.numbers), artefact.trials
+        own = self.spread**2 * n / (n - 1) if n > 1 else math.nan
+        over_trials = artefact.spread == "trials" and trials > 1
+        printed = self.published_std**2 * trials / (trials - 1) if over_trials else math.nan
+        own, printed = (printed if math.isnan(own) else own), (own if math.isnan(printed) else printed)
+        if math.isnan(own) or not n:
+            return artefact.tolerance
+        return max(artefact.tolerance, 2.0 * math.sqrt(printed / max(trials, 1) + own / n))
+
+    def verdict(self, artefact: Artefact, outcomes: Sequence[Outcome]) -> str:
+        """One of `VERDICTS`; `outcomes`: of all claims."""
+        if not len(self.numbers):
+            return NOT_RUN
+        if self.level == STAND_IN:
+            return STAND_IN
+        judged = self.level == SAME and not math.isnan(self.published)
+        if judged and abs(self.ours - self.published) <= self.tolerance(artefact):
+            return WITHIN
+        words = {each.outcome for each in outcomes if self.key in each.places}
+        worst = next((word for word in (BROKEN, RISING, KEPT, UNDECIDED) if word in words), None)
+        if worst is not None:
+            return f"ordering {worst}"
+        return DIFFERS if judged else UNPUBLISHED
+
+    def line(self, artefact: Artefact, scale: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """The cell as a line of the frame (`FRAME_COLUMNS`)."""
+        low, high, interval = self.interval() if len(self.numbers) else (math.nan, math.nan, "")
+        run = next(iter(self.runs.values()), None)
+        known = not math.isnan(self.published) and self.level != STAND_IN
+        return {
+            "artefact": artefact.id,
+            "row": self.row.label,
+            "method": self.row.algorithm,
+            "column": self.column.label,
+            "measure": self.measure.title,
+            "unit": self.measure.unit,
+            "dataset": self.column.setting.dataset if run is None else run.experiment.data.dataset,
+            "model": self.column.setting.model if run is None else run.experiment.model,
+            "published": self.published,
+            "published_std": self.published_std,
+            "source": _source(self.printed),
+            "ours": self.ours,
+            "spread": self.spread,
+            "low": low,
+            "high": high,
+            "interval": interval,
+            "difference": self.ours - self.published if known else math.nan,
+            "tolerance": self.tolerance(artefact) if known and self.level == SAME else math.nan,
+            "n": len(self.numbers),
+            "scale": scale,
+            "level": self.level,
+            "rounds": self.rounds,
+            "rule": self.measure.rule,
+            "verdict": self.verdict(artefact, outcomes),
+            "reason": self.reason,
+            "runs": " ".join(run.id for run in self.runs.values()),
+        }
+
+
+def _source(printed: PublishedNumber | None) -> str:
+    if printed is None:
+        return "no published number"
+    if math.isnan(printed.value):
+        return f"{printed.source}: {printed.note or 'not printed'}"
+    spread = f"; spread from {printed.std_source}" if printed.std_source not in ("", printed.source) else ""
+    return printed.source + spread

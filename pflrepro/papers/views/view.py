@@ -1,0 +1,49 @@
+"""What a view is: a way to show the cells of a study, or what else an artefact is made of.
+
+A view answers four questions, each of which may have no answer: its table (a data frame of texts, ready to read), its figures by name,
+what is written to its csv, and what a reader must know besides. It is asked with the study; it trains nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+class View(Protocol):
+    """A way to show a study. `study` is a `pflrepro.papers.study.Study`, which knows views by this protocol alone."""
+
+    def table(self, study: Any) -> pd.DataFrame | None:
+        """The table, as texts."""
+        ...
+
+    def figures(self, study: Any) -> dict[str, Figure]:
+        """The pictures by name, the main one under ""."""
+        ...
+
+    def frame(self, study: Any) -> pd.DataFrame | None:
+        """What goes into the csv, as numbers; None: the cells."""
+        ...
+
+    def notes(self, study: Any) -> list[str]:
+        """Sentences for the page beside it."""
+        ...
+
+
+class Shown:
+    """A view that shows nothing; others override what they have."""
+
+    def table(self, study: Any) -> pd.DataFrame | None:
+        return None
+
+    def figures(self, study: Any) -> dict[str, Figure]:
+        return {}
+
+    def frame(self, study: Any) -> pd.DataFrame | None:
+        return None
+
+    def notes(self, study: Any) -> list[str]:
+        return []

@@ -1,4 +1,4 @@
-"""A minimum over a box of one or two coefficients: the search for pFedFDA's interpolation.
+"""A minimum over the unit box of one or two coefficients: the search for pFedFDA's interpolation.
 
 Functions of tensors for one client, fit for `vmap`.
 """
@@ -18,60 +18,26 @@ Evaluate = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # x -> value, grad
 # ridge for most, and all for some.
 STEPS = {"code": 12, "paper": 20}
 STILL = 1e-9  # a step whose predicted gain is below this share of 1 + |loss| is not taken: rounding would decide it
-CODE_ITERATIONS, CODE_SLOPE = 10, 1e-3  # limit and stop of the released code's search [FDA-code]
 
 
-def search(
-    evaluate: Evaluate, start: Tensor, rule: str, steps: int = STEPS["paper"], settled: Settled = never
-) -> Tensor:
-    """The coefficients beta [1 or 2] in [0, 1] that minimise `evaluate` from `start`.
-
-    `rule` bounded: a minimum over the box. `code`: the first trial point is start - g / max(1, |g|_1), as that of the released
-    code's L-BFGS on a clipped argument. Where the loss there is sufficiently lower (Armijo, 1e-4), a coordinate that has left the
-    box stays at the border, for beyond it the clipped objective has no slope; all else goes on towards the minimum, at most ten
-    iterations with the first, and ends where no slope is above 1e-3. These are Newton's, not L-BFGS's.
-    """
-    low, high, flat = torch.zeros_like(start), torch.ones_like(start), 0.0
-    if rule == "code":
-        value, slope, _ = evaluate(start)
-        length = 1 / slope.abs().sum().clamp(min=1)
-        trial = start - length * slope
-        inside = trial.clamp(0, 1)
-        taken = evaluate(inside)[0] <= value - 1e-4 * length * (slope**2).sum()
-        stuck = taken & (inside != trial)
-        start = torch.where(taken, inside, start)
-        low, high = torch.where(stuck, inside, low), torch.where(stuck, inside, high)
-        steps, flat = min(steps, CODE_ITERATIONS - 1), CODE_SLOPE
-    return minimise(evaluate, start, low, high, steps, settled, flat)
-
-
-def minimise(
-    evaluate: Evaluate,
-    start: Tensor,
-    low: Tensor,
-    high: Tensor,
-    steps: int,
-    settled: Settled = never,
-    flat: float = 0.0,
-) -> Tensor:
-    """A local minimum x [1 or 2] of a smooth function in the box low <= x <= high, by Newton's method in a trust region.
+def minimise(evaluate: Evaluate, start: Tensor, steps: int = STEPS["paper"], settled: Settled = never) -> Tensor:
+    """A local minimum x [1 or 2] of a smooth function in the box 0 <= x <= 1, by Newton's method in a trust region.
 
     `evaluate(x)` gives value, gradient and Hessian. Each step is the exact minimum of the quadratic model in the part of the box
     that lies within the trust radius (greatest norm); a coordinate at its border stays while the slope points outwards. The
     number of steps is fixed, and a finished search stands still, so that it runs under `vmap`; `settled` may end it there. A search
-    is finished where no step is worth taking, or no coordinate that may move has a slope of at least `flat`.
+    is finished where no step is worth taking.
     """
     x, radius = start, torch.ones_like(start[0])
     value, gradient, hessian = evaluate(x)
     for _ in range(steps):
-        held = ((x <= low) & (gradient >= 0)) | ((x >= high) & (gradient <= 0))
+        held = ((x <= 0) & (gradient >= 0)) | ((x >= 1) & (gradient <= 0))
         reach = torch.where(held, 0.0, radius)
-        step, gain = _model_step(gradient, hessian, torch.maximum(low - x, -reach), torch.minimum(high - x, reach))
-        steep = torch.where(held, 0.0, gradient).abs().max() >= flat
-        moving = (gain > STILL * (1 + value.abs())) & steep
+        step, gain = _model_step(gradient, hessian, torch.maximum(-x, -reach), torch.minimum(1 - x, reach))
+        moving = gain > STILL * (1 + value.abs())
         if settled(~moving):
             break
-        trial = _between(x + step, low, high)
+        trial = (x + step).clamp(0, 1)
         new = evaluate(trial)
         better = moving & (new[0] < value)
         ratio = (value - new[0]) / gain.clamp(min=STILL)

@@ -19,6 +19,7 @@ from pflrepro.models.layers import perceptron
 from pflrepro.trees import Tree, select
 
 _ALONE = ("discriminator",)
+_TURNED = "discriminator first"  # the name of a phase whose pairs of steps begin with the discriminator's
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,16 @@ class DANN(Method):
 
     Steps alternate on batches of B: a model step on CE(f(x), y) - weight * CE(D(z), i) with D fixed, then a discriminator step on
     CE(D(sg z), i), i the client's label. D is averaged with the model. So the model learns from every second batch only.
-    Every pass over the data begins with a model step [inferred]; in the released code the alternation runs on over the rounds. An
-    odd batch at the end is a model step; with drop_last only pairs of full batches count. D is three linear layers with ReLU,
-    N outputs [BR]. A base with norm layers keeps its running statistics in discriminator steps. Tested: the global model.
+    Every pass over the data begins anew [inferred], and an odd batch at the end is a step of the kind that the pass began with; with
+    drop_last only pairs of full batches count. D is three linear layers with ReLU, N outputs [BR]. A base with norm layers keeps its
+    running statistics in discriminator steps. Tested: the global model.
 
     Attributes:
         weight: lambda; 0.01 [BR-code], tuned in {0.01, 0.1, 1} [BR].
         hidden: width of D; 256 [BR].
         discriminator_rate: D's rate as a multiple of the run's; 1 [BR-code].
+        later_rounds: begin with a `model` step, as the first, or with a `discriminator` step [BR-code: the alternation runs on over
+            the rounds, of which the first has one step and every other one 50].
         labels: `client` (recommended), or `slot` [BR-code], the client's place in the cohort, dealt out anew every round, from which
             D can learn nothing that lasts.
     """
@@ -44,6 +47,7 @@ class DANN(Method):
     weight: float = 0.01
     hidden: int = 256
     discriminator_rate: float = 1.0
+    later_rounds: str = "model"
     labels: str = "client"
 
     def __post_init__(self) -> None:
@@ -51,6 +55,7 @@ class DANN(Method):
         check_range("DANN's weight", self.weight, 0)
         check_range("DANN's hidden", self.hidden, 1, integer=True)
         check_range("DANN's discriminator_rate", self.discriminator_rate, 0)
+        check_word("later_rounds of DANN", self.later_rounds, ("model", "discriminator"))
         check_word("labels of DANN", self.labels, OWNERS)
 
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -62,19 +67,24 @@ class DANN(Method):
         return super().layout(setup) | {"discriminator": Part("shared", setup.module("dann/discriminator", build))}
 
     def phases(self, clock: Clock) -> list[Phase]:
-        return [Phase(batch=2 * clock.batch_size, steps=-(-clock.local_steps // 2))]
+        turned = self.later_rounds == "discriminator" and clock.t > 0
+        name = _TURNED if turned else "train"
+        if clock.local_steps == 1:
+            return [Phase(name, batch=clock.batch_size)]
+        return [Phase(name, batch=2 * clock.batch_size, steps=-(-clock.local_steps // 2))]
 
     # ---- one client ----------------------------------------------------------------------------------------------------------
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         size = ctx.task.batch_size
         samples = batch.only(("x", "y", "mask", "partner"))
         model = tuple(group for group in ctx.trainable(local.params) if group not in _ALONE)
-        after = super().step(local, batch | samples[:size], ctx.at(phase=replace(ctx.phase, train=model)))
+        kinds = (_ALONE, model) if ctx.phase.name == _TURNED else (model, _ALONE)
+        first, second = (ctx.at(phase=replace(ctx.phase, train=kind)) for kind in kinds)
+        after = super().step(local, batch | samples[:size], first)
         if len(batch.y) <= size:  # nothing of the second batch, in any row of the launch
             return after
-        second, local = batch | samples[size:], local | after
-        moved = local | super().step(local, second, ctx.at(phase=replace(ctx.phase, train=_ALONE)))
-        return select(second.mask.sum() > 0, moved, local)
+        others, local = batch | samples[size:], local | after
+        return select(others.mask.sum() > 0, local | super().step(local, others, second), local)
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         if ctx.phase is not None and ctx.phase.train == _ALONE:

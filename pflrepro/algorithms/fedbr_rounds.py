@@ -16,7 +16,7 @@ _CHOICES = {"first_round": ("full", "one-step"), "first_weights": ("common", "sl
 
 @dataclass(frozen=True)
 class Rounds(Method):
-    """The host's rounds, the first one as the paper or as the released code has it.
+    """The host's rounds, the first one as the paper or as the released code has it, there for all its methods.
 
     With `slots` a client trains in round 0 from initial weights of its own, v_i, and hands in w^0 + (w_i - v_i), so that the server
     takes the mean of the updates: w^1 = w^0 + sum_i p_i (w_i - v_i). FedBR's phi_g is then the base of v_i; what a host compares

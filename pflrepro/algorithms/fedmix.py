@@ -39,8 +39,8 @@ class FedMix(Method):
             without the factor 1 - l, as printed; `released`, over the batch's size once more, as in both implementations that were
             read [BR-code].
         pool_refresh: the pool is made `once`, the paper's exchange [inferred]; anew every `round`; or there is no pool and every `step`
-            makes new averages, each of M samples drawn with replacement from a random client [BR-code; one client an average:
-            inferred].
+            makes new averages, each of M samples drawn with replacement from one random client [BR-code, where all clients of the
+            cohort are given the same ones at a step; here each draws its own].
     """
 
     large_supply: ClassVar[bool] = True

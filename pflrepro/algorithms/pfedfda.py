@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pflrepro.algorithms import box, gaussian
+from pflrepro.algorithms import box, gaussian, lbfgs
 from pflrepro.algorithms.contract import Method, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Task
@@ -32,9 +32,8 @@ class PFedFDA(Method):
     Attributes:
         coefficients: `single` beta (recommended by the paper; Table 5's SB), `separate` ones for means and covariance (MB), or
             `none`: beta = 1, local statistics only (NB).
-        beta_search: `bounded`, a true minimum over [0, 1] (the paper's L-BFGS-B), recommended; `code` [FDA-code] may stop at 0
-            or 1. Of the code's rule the first trial point, the limit of ten iterations and the stop at slopes below 1e-3 are
-            followed; later points that leave the box, and its iterations' own path, are not.
+        beta_search: `bounded`, a true minimum over [0, 1] (the paper's L-BFGS-B), recommended; `code`, ten iterations of L-BFGS
+            on a clipped argument, which may end at 0 or 1 beside the minimum [FDA-code].
         cov_reg: the ridge on a local covariance. `code`: I and 1e-4 in every entry, the default since the released code is the
             state behind the tables [inferred]. `paper`: 1e-4 I, then the nearest positive definite matrix.
         features: which are estimated from in a round: `training` [FDA, FDA-code], all that local training sees, each before the
@@ -170,10 +169,16 @@ class PFedFDA(Method):
             parts = gaussian.split(z, rows.y, rows.mask, rows.key, ctx.task.classes, self.folds)
             prior = gaussian.log_priors(ctx.info.counts)
             objective = gaussian.validation(*parts, prior, received, self.cov_reg, self.coefficients)
-            found = box.search(objective, 0.5 * beta, self.beta_search, box.STEPS[self.cov_reg], ctx.settled)
+            found = self.found(objective, 0.5 * beta, ctx)
             beta = torch.where(parts[1].sum() > 0, found, float(self.without_folds == "local"))
         mixed = gaussian.interpolate(beta, local, received)
         return (mixed | Tree(beta=beta.expand(2))).to(ctx.scalars.rate.dtype)
+
+    def found(self, objective: box.Evaluate, start: Tensor, ctx: Context) -> Tensor:
+        """The coefficients [1 or 2] that the search from `start` ends at."""
+        if self.beta_search == "code":
+            return lbfgs.search(objective, start, settled=ctx.settled)
+        return box.minimise(objective, start, box.STEPS[self.cov_reg], ctx.settled)
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)

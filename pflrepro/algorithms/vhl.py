@@ -24,16 +24,17 @@ _MEAN, _STD = 0.5, 0.25  # of the virtual images, which have a normalisation of 
 
 @dataclass(frozen=True)
 class VHL(Method):
-    """VHL: CE(real) + alpha CE(virtual) + gamma L_align + 0.1 SupCon(virtual), FedAvg otherwise.
+    """VHL: CE(real) + alpha CE(virtual) + gamma SupCon(real and sg virtual) + 0.1 SupCon(virtual), FedAvg otherwise.
 
     Virtual images come from an untrained StyleGAN-v2, one latent distribution a class (`pflrepro.models.stylegan2`), as many of each
-    class; cropped at random after padding by 4, and flipped [BR-code], once when the set is made [inferred]. Every step draws
-    `virtual_batch` of them with replacement.
+    class; cropped at random after padding by 4, and flipped, once when the set is made (in both released codes whenever one is
+    taken). Every step draws `virtual_batch` of them with replacement, each client its own (one draw for all of the cohort [BR-code]).
 
-    SupCon of anchors a, unit features u, temperature tau: -(1/|P(a)|) sum_{p in P(a)} log(e^{u_a u_p / tau} / sum_q e^{u_a u_q / tau}),
-    0 for an anchor without positives, mean over the anchors. L_align: anchors are the real samples, P the virtual ones of the
-    same class (detached), q all others of the batch, real and virtual [inferred]. SupCon(virtual): among virtual samples alone.
-    Running statistics are those of the real samples as they are trained on.
+    SupCon of samples a, unit features u, temperature tau: -(1/|P(a)|) sum_{p in P(a)} log(e^{u_a u_p / tau} / sum_q e^{u_a u_q / tau}),
+    q all others, P(a) those of them with the class of a; 0 where there are none, mean over all samples. The first one, L_align, is
+    taken over the whole batch, B real samples and V detached virtual ones, all of them anchors [off, BR-code]; the second among the
+    virtual ones alone. Running statistics are those of the real samples as they are trained on.
+    As in FedBR's port: classes=shared, compare=logits, positives=kind, align_epochs=0.
 
     Tested: w, the first C outputs.
 
@@ -44,10 +45,11 @@ class VHL(Method):
         virtual_samples: 2000 (CIFAR10, RotatedMNIST; CIFAR100: 20000) [BR].
         virtual_batch: 32 [BR]; 128 [off].
         virtual_weight: alpha; 1 [BR].
-        align_weight: gamma; 1 [off]. The port's labels never match (its virtual labels are shifted by -C), so that L_align has no
-            positives: as released is classes=shared, compare=logits, align_weight=0 [inferred].
-        align_epochs: L_align counts in the first so many local epochs of a round, 5 [off]; 0: in all. With a fixed number of steps an
-            epoch is as many steps as draw n_i samples [inferred].
+        align_weight: gamma; 1 [off, BR-code].
+        positives: P(a) in L_align: `all` of its class [off], or those of its own `kind`, real or virtual [BR-code, which lowers virtual
+            labels by C although they were not raised]: real samples then attract real ones and are pushed from all virtual ones.
+        align_epochs: both SupCon terms count in the first so many local epochs of a round, 5 [off]; 0: in all [BR-code]. With a
+            fixed number of steps an epoch is as many steps as draw n_i samples [inferred].
         aligned: of a mixed batch (Mixup) L_align takes the features of the `mixed` samples, by share with both classes, or of the
             `unmixed` ones [BR-code], which costs one more pass.
         cluster_weight: of SupCon(virtual); 0.1 [off, BR-code].
@@ -55,7 +57,7 @@ class VHL(Method):
     """
 
     large_supply: ClassVar[bool] = True
-    revision: ClassVar[int] = 2  # 2: the limit of the alignment
+    revision: ClassVar[int] = 3  # 2: the limit of the alignment; 3: the alignment over the whole batch
 
     classes: str = "extra"
     compare: str = "features"
@@ -63,6 +65,7 @@ class VHL(Method):
     virtual_batch: int = 32
     virtual_weight: float = 1.0
     align_weight: float = 1.0
+    positives: str = "all"
     align_epochs: int = 5
     aligned: str = "mixed"
     cluster_weight: float = 0.1
@@ -72,6 +75,7 @@ class VHL(Method):
         super().__post_init__()
         check_word("classes of VHL", self.classes, ("extra", "shared"))
         check_word("compare of VHL", self.compare, ("features", "logits"))
+        check_word("positives of VHL", self.positives, ("all", "kind"))
         check_word("aligned of VHL", self.aligned, ("mixed", "unmixed"))
         check_range("VHL's align_epochs", self.align_epochs, 0, integer=True)
         for option in ("virtual_samples", "virtual_batch"):
@@ -125,41 +129,33 @@ class VHL(Method):
         value = value + self.virtual_weight * F.cross_entropy(virtual.logits, target)
         seen = "z" if self.compare == "features" else "logits"
         v = F.normalize(virtual[seen], dim=1)
-        others = ~_itself(v)
-        cluster = self.supcon(v, v, (y[:, None] == y) & others, others).mean()
         real, batch_aligned = out, batch
         if self.aligned == "unmixed" and "unmixed" in batch:
             real, batch_aligned = self.forward(params, batch.unmixed, ctx), batch.without(["partner"])
         u = F.normalize(real[seen], dim=1)
-        near = by_label(lambda labels: mean(self.align(u, v.detach(), labels, y, batch.mask), batch), batch_aligned)
-        return value + self.align_share(batch) * near + self.cluster_weight * cluster, out
+        near = by_label(lambda labels: self.align(u, v.detach(), labels, y, batch.mask), batch_aligned)
+        cluster = self.supcon(v, y, torch.ones_like(y))
+        return value + self.counts(batch) * (self.align_weight * near + self.cluster_weight * cluster), out
 
-    def align_share(self, batch: Tree) -> Tensor | float:
-        """The weight of L_align at this step."""
-        if not self.align_epochs:
-            return self.align_weight
-        return self.align_weight * (batch.epoch < self.align_epochs).to(batch.epoch)
+    def counts(self, batch: Tree) -> Tensor | float:
+        """1 in the epochs in which the features are aligned, 0 in the others."""
+        return (batch.epoch < self.align_epochs).to(batch.epoch) if self.align_epochs else 1.0
 
     def align(self, u: Tensor, v: Tensor, real: Tensor, virtual: Tensor, mask: Tensor) -> Tensor:
-        """SupCon [B] of real unit features u against the virtual ones v of their class, among all of the batch."""
-        itself, same = _itself(u), real[:, None] == virtual
-        counted = torch.cat([(mask > 0) & ~itself, torch.ones_like(same)], 1)
-        positive = torch.cat([torch.zeros_like(itself), same], 1)
-        return self.supcon(u, torch.cat([u, v]), positive, counted)
+        """L_align of unit features u [B, K] of the real samples of `mask`, and v [V, K], with their labels."""
+        labels = torch.cat([real, virtual if self.positives == "all" else -1 - virtual])
+        return self.supcon(torch.cat([u, v]), labels, torch.cat([mask, torch.ones_like(virtual).to(mask)]))
 
-    def supcon(self, u: Tensor, v: Tensor, positive: Tensor, counted: Tensor) -> Tensor:
-        """The supervised contrastive loss [A] of anchors u [A, K] against v [Q, K]; `positive` and `counted` are [A, Q] bool."""
-        logits = torch.where(counted, u @ v.T / self.supcon_temperature, _APART)
-        weights = positive.to(logits.dtype) / positive.sum(1, keepdim=True).clamp(min=1)
-        return -(weights * logits.log_softmax(1)).sum(1)
+    def supcon(self, u: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+        """The supervised contrastive loss of unit features u [A, K], mean over the rows of `mask`, which alone count."""
+        others = (mask > 0) & ~torch.eye(len(u), dtype=torch.bool, device=u.device)
+        positive = ((labels[:, None] == labels) & others).to(u.dtype)
+        logits = torch.where(others, u @ u.T / self.supcon_temperature, _APART)
+        weights = positive / positive.sum(1, keepdim=True).clamp(min=1)
+        return mean(-(weights * logits.log_softmax(1)).sum(1), Tree(mask=mask))
 
     def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
         return super().predict(params, x, ctx)[:, : ctx.task.classes]
-
-
-def _itself(u: Tensor) -> Tensor:
-    """[A, A] bool: each anchor with itself."""
-    return torch.eye(len(u), dtype=torch.bool, device=u.device)
 
 
 def augmented(images: Tensor, draw: np.random.Generator, padding: int = 4) -> Tensor:

@@ -49,6 +49,7 @@ DRO_WEIGHTS = {"server/log_weights": "the weights of the clients"}
 COUNT = {"clients/count": "the rounds taken part in"}
 FEDTORCH = {"tested": "average", "start": "sizes", "floor": 0.001, "step_decay": 0.9, "loss_of": "first"}
 VIRTUAL = {"virtual_samples": 24, "virtual_batch": 7}  # the real sizes only take longer
+PORT = {"classes": "shared", "compare": "logits", "positives": "kind", "align_epochs": 0}
 NUMBERED_DRAWS = {"client_permutation": "one number picks the candidate by its place in the order of numbers"}
 OWN_DRAWS = {"client_permutation": "heads and shares are drawn from the client's own stream when the run starts"}
 PLACE = {"clients/slot": "whether the place has been taken, and its last model"}
@@ -145,7 +146,7 @@ ROWS = [
     Subject("groupdro", {"loss_of": "all"}, moves=DRO_WEIGHTS),
     Subject("groupdro", {"state_of": "slot", "keep_momentum": True}, moves=DRO_WEIGHTS, without=PLACES),
     Subject("dann", without=NUMBERED),
-    Subject("dann", {"labels": "slot", "weight": 1.0}, without=NUMBERED),
+    Subject("dann", {"labels": "slot", "weight": 1.0, "later_rounds": "discriminator"}, without=NUMBERED),
     Subject("lg-fedavg"),
     Subject("lg-fedavg", {"weights": "sizes"}),
     Subject("lg-fedavg", {"pretraining": 2}, moves={"clients/left": "whether the client has gone on alone"}),
@@ -180,7 +181,7 @@ ROWS = [
     Subject("fedmix", {"scaling": "released", "pool_refresh": "round"}),
     Subject("fedmix", {"pool_refresh": "step", "samples": 3}),
     Subject("vhl", VIRTUAL),
-    Subject("vhl", VIRTUAL | {"classes": "shared", "compare": "logits"}),
+    Subject("vhl", VIRTUAL | PORT),
     Subject("fedavg+fedbr"),
     Subject("fedavg+fedbr", {"pseudo_refresh": "once", "tau_mode": "divide", "projection_shape": "code"}),
     Subject("fedavg+fedbr", {"projection_shape": "none", "pseudo_balanced": True}),
@@ -194,12 +195,12 @@ ROWS = [
     Subject("fedcm+mixup+fedbr"),
     Subject("feddecorr+mixup+fedbr"),
     Subject("fedntd+mixup+fedbr"),
-    Subject("vhl+mixup", VIRTUAL | {"aligned": "unmixed"}),
+    Subject("vhl+mixup", VIRTUAL | PORT | {"aligned": "unmixed"}),
     Subject("pfedfda", moves=FDA),
     Subject("pfedfda", {"coefficients": "none", "weights": "uniform"}, moves=FDA),
     Subject("pfedfda", {"coefficients": "separate", "without_folds": "local"}, moves=FDA),
     Subject("pfedfda", {"features": "after"}, moves=FDA),
-    Subject("pfedfda", {"beta_search": "code", "folds": 3}, moves=FDA),
+    Subject("pfedfda", {"beta_search": "code", "folds": 3, "coefficients": "separate"}, moves=FDA),
     Subject("pfedfda", FDA_PAPER, moves=FDA),
     Subject("grp-fed", moves=GRP),
     Subject("grp-fed", {"reported": "received"}, moves=GRP),

@@ -29,10 +29,12 @@ def discriminator(h: torch.Tensor, d: Tree) -> torch.Tensor:
     return h @ d["third.weight"].T + d["third.bias"]
 
 
-@pytest.mark.parametrize(("weight", "ratio"), [(0.5, 1.0), (0.0, 3.0)])
-def test_the_alternation(federation, simulate, weight: float, ratio: float) -> None:
+@pytest.mark.parametrize(
+    ("weight", "ratio", "later"), [(0.5, 1.0, "model"), (0.0, 3.0, "model"), (0.5, 2.0, "discriminator")]
+)
+def test_the_alternation(federation, simulate, weight: float, ratio: float, later: str) -> None:
     """Two rounds of five clients with incomplete batches, written as a plain loop; with weight 0 the model never meets D."""
-    method = DANN(weight=weight, hidden=8, discriminator_rate=ratio)
+    method = DANN(weight=weight, hidden=8, discriminator_rate=ratio, later_rounds=later)
     server = simulate(method, rounds=0).replicas[0].server.params
     ours = simulate(method, rounds=2, local_epochs=2)
     n = federation.sizes("train")
@@ -52,21 +54,24 @@ def test_the_alternation(federation, simulate, weight: float, ratio: float) -> N
         for i in range(federation.clients):
             params = server
             for rows in batches(federation, Phase(batch=10), ours.settings, 0, t, i, "clients/train"):
-                first, second = rows[:5], rows[5:]
+                turned = t > 0 and later == "discriminator"
+                of_model, of_own = (rows[5:], rows[:5]) if turned else (rows[:5], rows[5:])
 
-                def model_loss(w: Tree, first=first, i=i) -> torch.Tensor:
-                    z = features(w, federation.x[first])
-                    hidden = F.cross_entropy(discriminator(z, w.discriminator), torch.full((len(first),), i))
+                def model_loss(w: Tree, rows=of_model, i=i) -> torch.Tensor:
+                    z = features(w, federation.x[rows])
+                    hidden = F.cross_entropy(discriminator(z, w.discriminator), torch.full((len(rows),), i))
                     logits = torch.func.functional_call(split.head, dict(w.head), (z,))
-                    return F.cross_entropy(logits, federation.y[first]) - weight * hidden
+                    return F.cross_entropy(logits, federation.y[rows]) - weight * hidden
 
-                def own_loss(w: Tree, second=second, i=i) -> torch.Tensor:
-                    z = features(w, federation.x[second])
-                    return F.cross_entropy(discriminator(z, w.discriminator), torch.full((len(second),), i))
+                def own_loss(w: Tree, rows=of_own, i=i) -> torch.Tensor:
+                    z = features(w, federation.x[rows])
+                    return F.cross_entropy(discriminator(z, w.discriminator), torch.full((len(rows),), i))
 
-                params = stepped(params, ("base", "head"), model_loss, 0.05)
-                if len(second):
-                    params = stepped(params, ("discriminator",), own_loss, 0.05 * ratio)
+                model_step = (("base", "head"), model_loss, 0.05), of_model
+                own_step = (("discriminator",), own_loss, 0.05 * ratio), of_own
+                for (names, loss, rate), used in (own_step, model_step) if turned else (model_step, own_step):
+                    if len(used):
+                        params = stepped(params, names, loss, rate)
             uploads.append(params)
         server = uploads[0].map(
             lambda *leaves: sum(k * leaf for k, leaf in zip(n, leaves, strict=True)) / n.sum(), *uploads[1:]
@@ -119,6 +124,8 @@ def test_its_shape_and_wrong_options(federation, simulate) -> None:
     assert [shapes[f"{layer}.weight"] for layer in ("first", "second", "third")] == sizes
     with pytest.raises(UserError, match="unknown labels of DANN 'slots'; valid: slot, client"):
         DANN(labels="slots")
+    with pytest.raises(UserError, match="unknown later_rounds of DANN 'both'"):
+        DANN(later_rounds="both")
     with pytest.raises(UserError, match="DANN's hidden must be"):
         DANN(hidden=0)
 
@@ -127,3 +134,9 @@ def test_a_fixed_number_of_steps_counts_both_kinds(simulate) -> None:
     """50 steps are 25 of the model and 25 of the discriminator; an odd number is rounded up to pairs."""
     assert DANN().phases(Clock(0, 2, batch_size=5, local_steps=5))[0].steps == 3
     simulate(DANN(), rounds=1, local_steps=5)
+
+
+def test_a_round_of_one_step_is_a_step_of_the_model(simulate) -> None:
+    start, one = (simulate(DANN(), rounds=rounds, local_steps=1).replicas[0].server.params for rounds in (0, 1))
+    assert_close(one.discriminator, start.discriminator)
+    assert float((one.base - start.base).squared_norm()) > 1e-6

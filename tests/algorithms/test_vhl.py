@@ -99,19 +99,31 @@ def test_a_head_of_several_layers_is_refused() -> None:
 
 # ---- the loss ------------------------------------------------------------------------------------------------------------------
 def test_supcon_in_numbers() -> None:
-    """Three anchors on the axes, by hand: log-sum-exp of what is counted less the mean over the positives."""
-    u = torch.tensor([[1.0, 0], [0, 1], [1, 0]], dtype=torch.float64)
-    v = torch.tensor([[1.0, 0], [0, 1], [-1, 0], [0, -1]], dtype=torch.float64)
-    positive = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], dtype=torch.bool)
-    counted = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 1], [1, 1, 1, 1]], dtype=torch.bool)
+    """Four samples on the axes and one that does not count, by hand: log-sum-exp over the others less the mean over the positives."""
+    u = torch.tensor([[1.0, 0], [0, 1], [1, 0], [-1, 0], [0, 1]], dtype=torch.float64)
+    labels, mask = torch.tensor([0, 1, 0, 0, 1]), torch.tensor([1.0, 1, 1, 1, 0], dtype=torch.float64)
+    e = np.exp  # similarities at temperature 0.5 are 2, 0 and -2
+    first = np.log(1 + e(2) + e(-2)) - (2 - 2) / 2  # against 0, 2, -2; positives are the latter two
+    fourth = np.log(2 * e(-2) + 1) + 2  # against -2, 0, -2; positives -2 twice
+    expected = (first + 0 + first + fourth) / 4  # the second has no positive; the third sees what the first does
+    found = VHL(supcon_temperature=0.5).supcon(u, labels, mask)
+    assert float(found) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("positives", "anchors"), [("all", 3), ("kind", 2)])
+def test_the_alignment_in_numbers(positives: str, anchors: int) -> None:
+    """Two real samples of class 0 at 0 and 90 degrees, a virtual one at 0 and one of class 1 at 180, temperature 0.5.
+
+    All four are anchors; of its own kind only the real ones have a positive.
+    """
+    u, v = torch.tensor([[1.0, 0], [0, 1]], dtype=torch.float64), torch.tensor([[1.0, 0], [-1, 0]], dtype=torch.float64)
     e = np.exp
-    expected = [
-        np.log(e(2) + 1 + e(-2)) - (2 + 0) / 2,  # similarities 2, 0, -2 at temperature 0.5
-        np.log(1 + e(-2)) + 2,  # similarities 0 and -2
-        0.0,  # no positives
-    ]
-    found = VHL(supcon_temperature=0.5).supcon(u, v, positive, counted)
-    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
+    first, second, third = np.log(1 + e(2) + e(-2)), np.log(3), np.log(e(2) + 1 + e(-2))
+    means = (first - (0 + 2) / 2) + (second - 0) + (third - (2 + 0) / 2) if anchors == 3 else first + second
+    found = VHL(supcon_temperature=0.5, positives=positives).align(
+        u, v, torch.tensor([0, 0]), torch.tensor([0, 1]), torch.ones(2, dtype=torch.float64)
+    )
+    assert float(found) == pytest.approx(means / 4, abs=1e-12)
 
 
 class Spy(VHL):
@@ -133,22 +145,26 @@ def contrast(anchor: torch.Tensor, others: list[torch.Tensor], same: list[bool],
     return float(np.mean(positives)) if positives else 0.0
 
 
-def align(u: torch.Tensor, v: torch.Tensor, real: torch.Tensor, virtual: torch.Tensor) -> float:
+def align(u: torch.Tensor, v: torch.Tensor, real: torch.Tensor, virtual: torch.Tensor, positives: str) -> float:
     """L_align at temperature 0.5, sample by sample."""
+    both, labels, kinds = torch.cat([u, v]), torch.cat([real, virtual]), [0] * len(u) + [1] * len(v)
     total = 0.0
-    for b in range(len(u)):
-        others = [(e, False) for k, e in enumerate(u) if k != b]
-        others += [(e, bool(label == real[b])) for e, label in zip(v, virtual, strict=True)]
-        total += contrast(u[b], *map(list, zip(*others, strict=True)), 0.5) / len(u)
+    for a in range(len(both)):
+        others = [k for k in range(len(both)) if k != a]
+        same = [bool(labels[k] == labels[a]) and (positives == "all" or kinds[k] == kinds[a]) for k in others]
+        total += contrast(both[a], [both[k] for k in others], same, 0.5) / len(both)
     return total
 
 
+@pytest.mark.parametrize("positives", ["all", "kind"])
 @pytest.mark.parametrize("compare", ["features", "logits"])
 @pytest.mark.parametrize("classes", ["extra", "shared"])
 @pytest.mark.parametrize(("mixed", "aligned"), [(False, "mixed"), (True, "mixed"), (True, "unmixed")])
-def test_the_four_terms(federation, simulate, classes: str, compare: str, mixed: bool, aligned: str) -> None:
+def test_the_four_terms(
+    federation, simulate, classes: str, compare: str, mixed: bool, aligned: str, positives: str
+) -> None:
     weights = {"virtual_weight": 0.7, "align_weight": 0.3, "cluster_weight": 0.2, "supcon_temperature": 0.5}
-    weights["aligned"] = aligned
+    weights |= {"aligned": aligned, "positives": positives}
     Spy.seen = []
     method = dataclass(frozen=True)(type("Mixed", (Mixup, Spy), {})) if mixed else Spy
     simulate(method(**weights, **SMALL, classes=classes, compare=compare), rounds=1)
@@ -166,11 +182,15 @@ def test_the_four_terms(federation, simulate, classes: str, compare: str, mixed:
             [(1.0, batch.y)] if not mixed else [(float(batch.share), batch.y), (1 - float(batch.share), batch.partner)]
         )
         expected = sum(
-            share * (float(F.cross_entropy(logits[0], labels)) + 0.3 * align(u, v, labels, y) * (aligned == "mixed"))
+            share
+            * (
+                float(F.cross_entropy(logits[0], labels))
+                + 0.3 * align(u, v, labels, y, positives) * (aligned == "mixed")
+            )
             for share, labels in kinds
         )
         if aligned == "unmixed":
-            expected += 0.3 * align(whole, v, batch.y, y)
+            expected += 0.3 * align(whole, v, batch.y, y, positives)
         expected += 0.7 * float(F.cross_entropy(logits[1], y + (6 if classes == "extra" else 0)))
         for a in range(7):
             others = [k for k in range(7) if k != a]
@@ -192,23 +212,27 @@ def test_virtual_features_do_not_learn_from_the_alignment(federation, simulate) 
     base.load_state_dict(dict(params.base))
     u, v = base(batch.x), base(held.x[chosen]).detach()
     near = method.align(F.normalize(u, dim=1), F.normalize(v, dim=1), batch.y, held.y[chosen], batch.mask)
-    (F.cross_entropy(F.linear(u, params.head.weight, params.head.bias), batch.y) + near.mean()).backward()
+    (F.cross_entropy(F.linear(u, params.head.weight, params.head.bias), batch.y) + near).backward()
     for name, value in base.named_parameters():
         torch.testing.assert_close(after.base[name], value.detach() - 0.05 * value.grad, rtol=0, atol=1e-12)
 
 
-def test_the_alignment_counts_in_the_first_epochs_only(simulate) -> None:
-    """Of three local epochs the first alone: to the bit one epoch with the alignment and two without."""
+def test_both_contrasts_count_in_the_first_epochs_only(simulate) -> None:
+    """Of three local epochs the first alone, each of the two; five are more than there are."""
     limited = VHL(**SMALL, align_epochs=1)
-    assert [limited.align_share(Tree(epoch=torch.tensor(float(k)))).item() for k in range(3)] == [1, 0, 0]
-    settings = {"rounds": 1, "local_epochs": 3}
-    one, none, all_of_them = (
-        simulate("vhl", options=SMALL | options, **settings).replicas[0].server.params
-        for options in ({"align_epochs": 1}, {"align_weight": 0.0}, {"align_epochs": 0})
-    )
-    five = simulate("vhl", options=SMALL, **settings).replicas[0].server.params
-    assert_close(five, all_of_them)
-    assert float((one - none).squared_norm()) > 1e-9 and float((one - all_of_them).squared_norm()) > 1e-9
+    assert [limited.counts(Tree(epoch=torch.tensor(float(k)))).item() for k in range(3)] == [1, 0, 0]
+
+    def trained(**options) -> Tree:
+        return simulate("vhl", options=SMALL | options, rounds=1, local_epochs=3).replicas[0].server.params
+
+    assert_close(trained(), trained(align_epochs=0))
+    for off in ("align_weight", "cluster_weight"):
+        one, all_of_them, none = (
+            trained(**{off: 0.0}, align_epochs=1),
+            trained(**{off: 0.0}),
+            trained(align_weight=0.0, cluster_weight=0.0),
+        )
+        assert float((one - all_of_them).squared_norm()) > 1e-9 and float((one - none).squared_norm()) > 1e-9
 
 
 # ---- identities, runs ----------------------------------------------------------------------------------------------------------
@@ -252,6 +276,7 @@ def test_a_resumed_run_draws_the_same_images(simulate, backend: str) -> None:
         {"classes": "none"},
         {"compare": "images"},
         {"aligned": "both"},
+        {"positives": "none"},
         {"align_epochs": -1},
         {"virtual_samples": 0},
         {"virtual_batch": 0},

@@ -255,9 +255,7 @@ def _test(contrast: Contrast, bound: float, grid: Grid, source: str) -> Outcome:
     outcome = UNDECIDED if not p < ALPHA else KEPT if difference > 0 else BROKEN
     if any(sample.rising for sample, _ in samples):
         outcome = RISING
-    return Outcome(
-        contrast.said, contrast.column, contrast.places, difference + bound, error, test, p, outcome, source
-    )
+    return Outcome(contrast.said, contrast.column, contrast.places, difference + bound, error, test, p, outcome, source)
 
 
 def _over_seeds(values: np.ndarray) -> tuple[float, str]:
@@ -277,7 +275,9 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
     if not all(np.array_equal(weights, each[1]) for each in found):
         return math.nan, "none: one seed, and other clients"
     contrast = sum(w * each[0] for each, (_, w) in zip(found, samples, strict=True)) - bound
-    return paired(weights * contrast, np.zeros(len(weights)), "permutation").p, f"sign flips over {len(weights)} clients"
+    return paired(
+        weights * contrast, np.zeros(len(weights)), "permutation"
+    ).p, f"sign flips over {len(weights)} clients"
 
 
 @dataclass(frozen=True)

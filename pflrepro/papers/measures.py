@@ -130,9 +130,7 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
     when = " right after local training" if after else ""
     over = ", plain mean over clients" if mean == "clients" else ""
     name = f"accuracy-{rule}-{mean}{'-after' if after else ''}"
-    return Measure(
-        name, f"test accuracy{when}", of, **({"clients": True, "rule": f"{chosen.title}{over}"} | more)
-    )
+    return Measure(name, f"test accuracy{when}", of, **({"clients": True, "rule": f"{chosen.title}{over}"} | more))
 
 
 ACCURACY = accuracy_by("best_round")  # [DBE-code, GPFL-code]: the best round's, pooled
@@ -200,7 +198,14 @@ def _largest_loss(evidence: Evidence) -> Value:
 
 
 LARGEST_LOSS = Measure(
-    "largest-loss", "largest training loss of a client", _largest_loss, "nats", 3, "lower", "training_loss", rule="last round"
+    "largest-loss",
+    "largest training loss of a client",
+    _largest_loss,
+    "nats",
+    3,
+    "lower",
+    "training_loss",
+    rule="last round",
 )
 
 

@@ -31,7 +31,19 @@ VERDICTS = {
     NOT_RUN: "no finished run",
 }
 FRAME_COLUMNS = (
-    *("artefact", "row", "method", "column", "measure", "unit", "dataset", "model", "published", "published_std", "source"),
+    *(
+        "artefact",
+        "row",
+        "method",
+        "column",
+        "measure",
+        "unit",
+        "dataset",
+        "model",
+        "published",
+        "published_std",
+        "source",
+    ),
     *("ours", "spread", "low", "high", "interval", "difference", "tolerance", "n", "scale", "level", "rounds", "rule"),
     *("verdict", "reason", "runs"),
 )

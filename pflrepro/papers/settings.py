@@ -32,7 +32,8 @@ BR = _flat(fedbr("vgg11", 0.01, 32, 1000))
 # GRP-FED: 5 epochs, batch 64, rate 0.005, momentum 0.9 [GRP-FED 4.1]; 200 rounds, a fifth of the clients a round [?].
 GRP = {
     **asdict(Settings(rounds=200, lr=0.005, batch_size=64, momentum=0.9, local_epochs=5, participation=0.2)),
-    **{"min_size": 40, "test_share": 0.2},
+    "min_size": 40,
+    "test_share": 0.2,
 }
 _OF_DATA = tuple(field.name for field in fields(DataConfig) if field.name not in ("dataset", "partition", "clients"))
 
@@ -103,7 +104,9 @@ def lib(label: str, dataset: str, model: str, partition: str, clients: int = 20,
     return Setting(label, dataset, model, partition, clients, tuple((LIB | changes).items()))
 
 
-def fda(label: str, dataset: str, partition: str, clients: int = 100, model: str = "fedpac-cnn5", **changes: Any) -> Setting:
+def fda(
+    label: str, dataset: str, partition: str, clients: int = 100, model: str = "fedpac-cnn5", **changes: Any
+) -> Setting:
     """A setting of pFedFDA's protocol."""
     return Setting(label, dataset, model, partition, clients, tuple((FDA | changes).items()))
 

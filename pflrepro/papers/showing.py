@@ -1,0 +1,196 @@
+"""How a study is told: captions, the page that shows it in a notebook, tables of claims, markdown."""
+
+from __future__ import annotations
+
+import io
+import math
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.algorithms.registry import hyperparameters
+from pflrepro.papers.artefact import SAME, Column, Row
+from pflrepro.style import style
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from pflrepro.papers.study import Study
+
+
+# ---- numbers as texts ----------------------------------------------------------------------------------------------------------
+def number(value: float, digits: int = 2, sign: bool = False) -> str:
+    """A number with fixed digits, empty for NaN."""
+    return "" if math.isnan(value) else f"{value:{'+' if sign else ''},.{digits}f}"
+
+
+def mean_and_spread(mean: float, spread: float, digits: int = 2) -> str:
+    """`97.69 ± 0.05`; only the mean where the spread is unknown (a single seed, or none printed)."""
+    if math.isnan(mean):
+        return ""
+    return number(mean, digits) + ("" if math.isnan(spread) else f" ± {number(spread, digits)}")
+
+
+def probability(p: float) -> str:
+    """A p value with two digits, empty for NaN.
+
+    Example:
+        >>> probability(0.0312), probability(0.5), probability(2e-5), probability(float("nan"))
+        ('0.031', '0.5', '< 0.0001', '')
+    """
+    if math.isnan(p):
+        return ""
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def span(low: float, high: float, word: str) -> str:
+    """`1 seed`, `3 seeds`, `2 to 3 seeds`."""
+    low, high = int(low), int(high)
+    if low == high:
+        return f"{low:,} {word}{'' if low == 1 else 's'}"
+    return f"{low:,} to {high:,} {word}s"
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A data frame of texts as a markdown table; the index is left out."""
+    header = [str(name) for name in frame.columns]
+    lines = [header, ["---"] * len(header), *([str(value) for value in line] for line in frame.itertuples(index=False))]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+# ---- captions --------------------------------------------------------------------------------------------------------------------
+def caption(study: Study) -> str:
+    """Scale, data, seeds, rounds and rule in one line; what stands in for what."""
+    if not study.artefact.trains:
+        return "nothing is trained: exact at every scale"
+    run = [cell for cell in study.cells.values() if cell.runs]
+    if not run:
+        return f"scale {study.scale.name}: nothing run yet"
+    data = ", ".join(dict.fromkeys(study.setting(cell.column).label for cell in run))
+    seeds = span(*_ends(len(cell.runs) for cell in run), "seed")
+    rounds = span(*_ends(cell.rounds for cell in run), "round")
+    rules = "; ".join(dict.fromkeys(cell.measure.rule for cell in run if cell.measure.rule))
+    levels = dict.fromkeys(study.level(cell.column) for cell in run if cell.level != SAME)
+    said = "; ".join((f"scale {study.scale.name}", data, seeds, rounds, *filter(None, (rules,)), *levels))
+    return said
+
+
+def _ends(values: Any) -> tuple[int, int]:
+    found = list(values)
+    return min(found), max(found)
+
+
+# ---- claims ----------------------------------------------------------------------------------------------------------------------
+def claims(study: Study) -> pd.DataFrame:
+    """One line a claim that could be checked, as texts."""
+    import pandas as pd
+
+    labels = {column.key: column.label for column in study.artefact.columns}
+    lines = [
+        {
+            "column": labels.get(each.column, each.column),
+            "claimed": each.said,
+            "ours, difference": number(each.difference, sign=True),
+            "its standard error": number(each.error) or "unknown (one seed)",
+            "test": each.test,
+            "p": probability(each.p),
+            "p after Holm": probability(each.adjusted),
+            "outcome": each.outcome,
+            "source": each.source,
+        }
+        for each in study.outcomes
+    ]
+    return pd.DataFrame(lines)
+
+
+# ---- in a notebook -----------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Tables:
+    """Tables below each other."""
+
+    tables: Sequence[Any]
+
+    def _repr_html_(self) -> str:
+        return "<br>".join(_html(table) for table in self.tables)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(str(table) for table in self.tables)
+
+
+def _html(table: Any) -> str:
+    return table.to_html(index=False, na_rep="", border=0) if hasattr(table, "iterrows") else table._repr_html_()
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures below each other, as SVG."""
+
+    figures: Mapping[str, Figure]
+
+    def _repr_html_(self) -> str:
+        return "".join(
+            f'<img alt="{escape(name or "figure")}" src="data:image/svg+xml;base64,{b64encode(_svg(figure)).decode()}">'
+            for name, figure in self.figures.items()
+        )
+
+    def __repr__(self) -> str:
+        return f"Pictures({', '.join(name or 'figure' for name in self.figures) or 'none'})"
+
+
+def _svg(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    with style():
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def page(study: Study) -> str:
+    """What is trained: the columns with data, partition, network and rate, the rows with the options that are not our defaults."""
+    artefact = study.artefact
+    parts = [
+        f"<h3>{escape(artefact.title)}</h3><p>{escape(artefact.about)}</p><p>Scale {study.scale.name}: {escape(study.scale.note)}.</p>"
+    ]
+    if artefact.trains:
+        columns = [_column_line(study, column) for column in study.columns]
+        rows = [_row_line(study, row) for row in study.trained]
+        parts += [_table(columns), _table(rows)]
+        if len(study.columns) < len(artefact.columns):
+            left = ", ".join(column.label for column in artefact.columns if column not in study.columns)
+            parts.append(f"<p>Not part of this scale: {escape(left)}.</p>")
+    return "".join(parts)
+
+
+def _column_line(study: Study, column: Column) -> dict[str, str]:
+    setting = study.setting(column)
+    protocol = setting.settings
+    work = f"{protocol.local_steps} steps" if protocol.local_steps else span(*[protocol.local_epochs] * 2, "epoch")
+    return {
+        "column": column.label,
+        "what is trained": setting.label,
+        "data": setting.dataset,
+        "partition": f"{setting.partition}, {setting.clients} clients",
+        "network": setting.model,
+        "a round": f"{protocol.participation:g} of the clients, {work}, batch {protocol.batch_size}, rate {protocol.lr:g}",
+        "rounds": str(study.scale.changes(setting)["rounds"]),
+        "measure": column.measure.title,
+        "level": study.level(column),
+    }
+
+
+def _row_line(study: Study, row: Row) -> dict[str, str]:
+    defaults = hyperparameters(row.algorithm)
+    given = {name: value for name, value in row.options if defaults.get(name) != value}
+    options = ", ".join(f"{name}={value}" for name, value in given.items())
+    changes = ", ".join(f"{name}={value}" for name, value in (*row.changes, *row.setting))
+    return {"row": row.label, "method": row.algorithm, "options": options, "changed": changes, "note": row.note}
+
+
+def _table(lines: Sequence[Mapping[str, str]]) -> str:
+    """Lines as an HTML table, columns that are empty everywhere left out."""
+    names = [name for name in lines[0] if any(line[name] for line in lines)] if lines else []
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{escape(line[name])}</td>" for name in names) + "</tr>" for line in lines)
+    return f"<table><tr>{head}</tr>{body}</table>"

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_places, assignment, comma_separated, count
 from pflrepro.cli.output import Answer, table
 
-ACCURACY_COLUMNS = ("published", "ours", "spread", "low", "high", "difference", "tolerance")
-CLAIM_ACCURACIES = ("difference", "error")
 SCORE_COLUMNS = (
-    "artefact",
-    "row",
-    "column",
-    "published",
-    "ours",
-    "spread",
-    "low",
-    "high",
-    "interval",
-    "n",
-    "scale",
-    "verdict",
+    *("artefact", "row", "column", "published", "ours", "spread", "low", "high", "unit", "n", "scale", "level"),
+    *("rounds", "verdict"),
 )
-SCORE = """Published numbers beside ours with their 95 % intervals, the claimed orderings with their tests, average ranks.
+CLAIM_COLUMNS = ("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome")
+SCORE = """Published numbers beside ours with their 95 % intervals, in the unit of their column, and the claims with their tests.
 Trains nothing."""
 
 
@@ -88,29 +76,29 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         "--seeds", type=count("--seeds", high=MOST_SEEDS), metavar="N", help="number of seeds (default: the scale's)"
     )
     parser.add_argument(
-        "--methods", type=comma_separated, metavar="A,B", help="only these rows, such as fedavg,fedavg+dbe"
+        "--methods", type=comma_separated, metavar="A,B", help="train only these rows, such as fedavg,fedavg+dbe"
+    )
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="METHOD",
+        help="a method of your own beside the paper's, such as my_module:MyMethod (repeatable)",
     )
 
 
 def plan(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
-    from pflrepro.papers import plan as planned
     from pflrepro.papers import select
+    from pflrepro.papers.study import Study
 
-    store = Store(arguments.store)
-    entries = [
-        entry
-        for artefact in select(arguments.id)
-        for entry in planned(
-            artefact,
-            arguments.scale,
-            store=store,
-            data_root=arguments.data_root,
-            seeds=arguments.seeds,
-            methods=arguments.methods,
-        )
+    how = {"store": Store(arguments.store), "data_root": arguments.data_root}
+    how |= {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}
+    studies = [Study(artefact, arguments.scale, **how) for artefact in select(arguments.id)]
+    entries = [entry for study in studies for entry in study.plan()]
+    rows = [
+        {key: value for key, value in vars(entry).items() if key not in ("experiment", "keep")} for entry in entries
     ]
-    rows = [{key: value for key, value in vars(entry).items() if key != "experiment"} for entry in entries]
     return Answer(rows, _plan_text(rows))
 
 
@@ -169,6 +157,7 @@ def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     from pflrepro.device import resolve_device
 
     given = {name: getattr(arguments, name) for name in ("seeds", "methods", "backend", "data_root")}
+    given["also"] = arguments.also or None
     given["device"] = None if arguments.device is None else resolve_device(arguments.device)
     return {name: value for name, value in given.items() if value is not None}
 
@@ -189,58 +178,18 @@ def score(arguments: argparse.Namespace) -> Answer:
     from pflrepro.papers import score_card
 
     card = score_card(arguments.id, store=Store(arguments.store), data_root=arguments.data_root)
-    cells, claims, claim_counts, ranks = (
-        frame.to_dict("records") for frame in (card.cells, card.claims, card.claim_counts, card.ranks)
-    )
+    cells, claims = (frame.to_dict("records") for frame in (card.cells, card.claims))
     shown = [row for row in cells if arguments.long or row["verdict"] != "not run"]
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in Counter(row["verdict"] for row in cells).items())
-    known = [row if row["n"] > 1 else row | {"spread": None} for row in shown]  # one seed has no spread
-    parts = [table(known, SCORE_COLUMNS)] if shown else []
+    verdicts = Counter(row["verdict"] for row in cells)
+    parts = [table(shown, SCORE_COLUMNS)] if shown else []
     if any(row["interval"] for row in shown):
         parts.append("low to high: 95 % interval of ours")
-    parts += [_claims_text(claims, claim_counts)] if claims else []
-    parts += _ranks_text(ranks)
-    value = {
-        "cells": [_fractions(row, ACCURACY_COLUMNS) for row in cells],
-        "claims": [_fractions(row, CLAIM_ACCURACIES) for row in claims],
-        "claim_counts": claim_counts,
-        "ranks": ranks,
-    }
-    return Answer(value, "\n\n".join([*parts, counts]))
-
-
-def _claims_text(claims: list[dict[str, Any]], counts: list[dict[str, Any]]) -> str:
-    """The claimed orderings with their tests, and a line an artefact and scale that counts them."""
-    from pflrepro.papers.verdicts import ClaimCounts
-
-    rows = [row | {"claimed": f"{row['better']} > {row['worse']}", "p (Holm)": row["adjusted"]} for row in claims]
-    columns = ["artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "p (Holm)", "outcome"]
-    lines = [
-        f"claimed orderings of {row['artefact']} at scale {row['scale']}: "
-        f"{ClaimCounts(**{entry.name: row[entry.name] for entry in fields(ClaimCounts)})}"
-        for row in counts
+    if claims:
+        counted = [f"claims of {id} at scale {scale}: {counts}" for (id, scale), counts in card.counts.items()]
+        parts += [table(claims, CLAIM_COLUMNS), "\n".join(counted)]
+    counts = [
+        {"artefact": id, "scale": scale, "outcomes": dict(each.outcomes), "firm": each.firm, "tests": each.tests}
+        for (id, scale), each in card.counts.items()
     ]
-    return table(rows, columns) + "\n\n" + "\n".join(lines)
-
-
-def _ranks_text(ranks: list[dict[str, Any]]) -> list[str]:
-    """A paragraph an artefact: the mean ranks, best first."""
-    by_artefact: dict[str, list[dict[str, Any]]] = {}
-    for row in ranks:
-        by_artefact.setdefault(row["artefact"], []).append(row)
-    return [
-        f"average ranks of {artefact} over {rows[0]['blocks']} (critical difference {rows[0]['critical_difference']:.2f}, "
-        f"Friedman p = {rows[0]['friedman_p']:.2g}): " + ", ".join(f"{row['method']} {row['rank']:.2f}" for row in rows)
-        for artefact, rows in by_artefact.items()
-    ]
-
-
-def _fractions(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Percent, as the papers print accuracies, to fractions, as every JSON of this command holds them; other metrics as they are."""
-    from pflrepro.papers import find
-
-    if find(row["artefact"]).metric != "accuracy":
-        return row
-    return row | {
-        name: round(row[name] / 100, 12) for name in names if isinstance(row[name], float) and row[name] == row[name]
-    }
+    value = {"cells": cells, "claims": claims, "claim_counts": counts}
+    return Answer(value, "\n\n".join([*parts, ", ".join(f"{number} {word}" for word, number in verdicts.items())]))

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from pflrepro import __version__
+from pflrepro.experiments.version import commit
+
 
 def sitting(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], started_at: int) -> dict[str, Any]:
     """The record of one process that works on a run: what the engine says of itself (backend, workers, chunk...), the device, the
@@ -27,8 +30,6 @@ def environment(sittings: Sequence[Mapping[str, Any]], history: Mapping[str, np.
     `platform`; `timings` in seconds (`training` and `evaluation` as in the history, a share of what seeds side by side took;
     `total` of all sittings, for all their seeds); `sittings`: one record a process that worked on the run.
     """
-    from pflrepro import __version__
-
     last = {name: value for name, value in sittings[-1].items() if name not in ("seconds", "started_at_round")}
     peaks = [entry["peak_memory_bytes"] for entry in sittings if entry.get("peak_memory_bytes")]
     return last | {
@@ -38,6 +39,7 @@ def environment(sittings: Sequence[Mapping[str, Any]], history: Mapping[str, np.
         "versions": {
             "python": platform.python_version(),
             "pflrepro": __version__,
+            "commit": commit(),
             **{name: importlib.metadata.version(name) for name in ("torch", "numpy")},
         },
         "timings": {

@@ -9,12 +9,10 @@ default means raises the method's `revision`, or the engine's.
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from pflrepro.algorithms.registry import build_method, revision
 from pflrepro.data.published import published_counts, read_counts
@@ -23,6 +21,7 @@ from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.files import canonical_json, read_npz
 from pflrepro.experiments.loading import Stamp, arrays_of, place_of
+from pflrepro.experiments.source import code_of
 from pflrepro.settings import RUN_LENGTH
 from pflrepro.simulation import ENGINE_REVISION
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 ID_LENGTH = 16  # hex digits: 64 bits, a chance of 1e-10 of two equal ids among 50,000 runs
 _fingerprints: dict[tuple[str, str, Stamp], str] = {}
-_sources: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 
 
 def identity(experiment: Experiment, fingerprint: str) -> dict[str, Any]:
@@ -116,22 +114,12 @@ def without_path(text: str) -> str:
 
 
 def user_source(algorithm: str) -> str | None:
-    """SHA-256 of the module that a user's own method (`module:Class`) comes from; None for the package's methods.
+    """The digest of the code in use of a user's own method (`module:Class`), see `code_of`; None for the package's methods.
 
-    A method under development has no revision that anyone keeps: its source stands in for it, as it was when the class was first
-    seen, since a file that is edited later is not what runs until the module is loaded anew.
+    A method under development has no revision that anyone keeps: its code stands in for it, as it is when a run is asked for.
     """
-
     host = algorithm.split("+")[0]
-    if ":" not in host:
-        return None
-    method = type(build_method(host))
-    if method not in _sources:
-        path = getattr(sys.modules.get(method.__module__), "__file__", None)
-        if path is None:
-            raise UserError(f"the source of {algorithm} cannot be read: define the method in a module of its own")
-        _sources[method] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return _sources[method]
+    return code_of(type(build_method(host))) if ":" in host else None
 
 
 def _read_partition(path: Path) -> list[np.ndarray]:

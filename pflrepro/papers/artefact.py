@@ -84,9 +84,10 @@ class Column:
     digits: int | None = None
 
 
-def column(key: str, setting: Setting, measure: Measure = ACCURACY, label: str = "", **printed: str) -> Column:
+def column(
+    key: str, setting: Setting, measure: Measure = ACCURACY, /, label: str = "", group: str = "", **printed: str
+) -> Column:
     """A column; `printed`: `dataset`, `model`, `setting` of the published files. Its label is the setting's by default."""
-    group = printed.pop("group", "")
     return Column(key, label or setting.label, setting, measure, tuple(printed.items()), group)
 
 
@@ -94,8 +95,8 @@ def column(key: str, setting: Setting, measure: Measure = ACCURACY, label: str =
 class Scale:
     """How much of an artefact is run.
 
-    rounds: at most (0: as many as the paper). seeds: so many. every: tests behind every so many rounds (0: the paper's). share: of every
-    client's training samples. patience: None: the paper's stop rule; 0: none. rows, columns: the keys of what is run (None: all).
+    rounds: at most (0: as many as the paper). seeds: so many. every: tests behind every so many rounds (0: the paper's). share:
+    of every client's training samples. patience: None: the paper's stop rule; 0: none. rows, columns: the keys of what is run (None: all).
     instead: column key -> the setting that stands in for one whose data or network are not to be had. options: (row key, options) that
     make a method affordable. stand_in: all settings are small ones on embedded data.
     """

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Moment, Run
-from pflrepro.experiments.revive import revive
-from pflrepro.experiments.store import Store
 from pflrepro.metrics import accuracy, fairness
 from pflrepro.metrics.cost import timing
 from pflrepro.metrics.curves import iterations_to_convergence, rounds_to
 from pflrepro.metrics.selection import check_rule
+
+if TYPE_CHECKING:
+    from pflrepro.experiments.store import Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,10 @@ class Evidence:
         question = Question(name, self.run.round_of(moment), tuple(sorted(options.items())), revision)
 
         def ask() -> Mapping[str, Any]:
+            from pflrepro.experiments.revive import (
+                revive,
+            )  # loads the framework, which a list of artefacts does without
+
             return take(
                 revive(self.run, question.round, store=self.store, data_root=self.data_root, device=self.device)
             )

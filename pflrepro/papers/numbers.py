@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pflrepro.errors import CorruptFile, unknown
 
@@ -125,17 +125,26 @@ def _cell(
     source: str, labels: tuple[str, ...], where: tuple[tuple[str, str], ...], metric: str
 ) -> tuple[float, float, str] | None:
     """(value, spread, note) of the one line of a source that fits, by the first label that it lists."""
-    lines = _read(source)
     for label in labels:
-        fitting = lines[(lines["method"] == label) & (lines["metric"] == metric)]
-        for name, wanted in where:
-            fitting = fitting[[_holds(value, wanted, name) for value in fitting[name]]]
+        fitting = [
+            line
+            for line in _lines(source).get((label, metric), ())
+            if all(_holds(line[name], wanted, name) for name, wanted in where)
+        ]
         if len(fitting) > 1 and source not in REPEATED:
             raise CorruptFile(f"published table {source!r} lists {label}, {metric}, {dict(where)} {len(fitting)} times")
-        if len(fitting):
-            first = fitting.iloc[0]
-            return float(first["value"]), float(first["std"]), str(first["note"])
+        if fitting:
+            return fitting[0]["value"], fitting[0]["std"], fitting[0]["note"]
     return None
+
+
+@cache
+def _lines(source: str) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The lines of a source by method and metric."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in _read(source).to_dict("records"):
+        found.setdefault((line["method"], line["metric"]), []).append(line)
+    return found
 
 
 def _holds(value: str, wanted: str, name: str) -> bool:

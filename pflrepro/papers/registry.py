@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pflrepro.errors import unknown
-from pflrepro.papers import dbe, demo, fedbr, fmnist, gpfl, grpfed, learning, pfedfda
+from pflrepro.papers import dbe, demo, learning
 from pflrepro.papers.artefact import Artefact
 
 PAPERS: dict[str, str] = {
@@ -12,8 +12,8 @@ PAPERS: dict[str, str] = {
     "gpfl": "GPFL: Simultaneously Learning Global and Personalized Feature Information (ICCV 2023)",
     "pfedfda": "pFedFDA: Personalized Federated Learning via Feature Distribution Adaptation (NeurIPS 2024)",
     "fedbr": "FedBR: Improving Federated Learning on Heterogeneous Data via Local Learning Bias Reduction (ICML 2023)",
-    "grp-fed": "GRP-FED: Addressing Client Imbalance in Federated Learning via Global-Regularized Personalization (2021)",
-    "results": "Our own runs on real data beside the published numbers",
+    "grpfed": "GRP-FED: Addressing Client Imbalance in Federated Learning via Global-Regularized Personalization (2021)",
+    "results": "Our own checks",
 }
 
 
@@ -26,13 +26,7 @@ def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
     return table
 
 
-ARTEFACTS: dict[str, Artefact] = _by_id(
-    *(demo.DIGITS, learning.METHODS, fmnist.FMNIST),
-    *(dbe.TABLE5, dbe.FIGURE6),
-    *(gpfl.TABLE1, gpfl.FIGURE2A),
-    *(pfedfda.FIGURE3, pfedfda.TABLE8),
-    *(fedbr.TABLE7, grpfed.FIGURE1B),
-)
+ARTEFACTS: dict[str, Artefact] = _by_id(demo.DIGITS, learning.METHODS, *dbe.ARTEFACTS)
 
 
 def find(name: str | Artefact) -> Artefact:

@@ -16,13 +16,15 @@ from typing import Any
 
 from pflrepro.device import BACKENDS, resolve_device
 from pflrepro.errors import MissingData, RunFailed, UserError, check_word
+from pflrepro.experiments.store import Store
 from pflrepro.papers import notebooks
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.registry import find
+from pflrepro.papers.study import Study
 
 KERNEL = "pflrepro-current"
-MACHINE = ("backend", "device", "data_root", "store")
-RUN_PARAMETERS = ("seeds", "methods", "backend", "device", "data_root")
+# The parameters of a notebook that a study takes; the others say how it is run (`backend`) and where it is written to (`out`).
+OF_STUDY = ("scale", "seeds", "methods", "also", "device", "data_root", "store")
 
 
 @dataclass(frozen=True)
@@ -48,24 +50,17 @@ def reproduce(
 ) -> Reproduced:
     """Regenerate one artefact: train what the store lacks (resumable), then execute its notebook on the store.
 
-    `parameters`: further values for the notebook's parameters cell; unknown names and ill-typed values are refused
-    before anything starts. `figures`: outputs go to `<figures>/<paper>/`. `executed`: where the executed notebook
-    goes (default: a folder of logs in the store). Raises `UserError` for bad input and `RunFailed` when a cell fails.
+    parameters: further values for the notebook's parameters cell; unknown names and ill-typed values are refused before anything starts.
+    figures: outputs go to `<figures>/<paper>/`. executed: where the executed notebook goes (default: a folder of logs in the store).
+    Raises `UserError` for bad input and `RunFailed` when a cell fails.
     """
     artefact = find(artefact)
-    artefact.scale(scale)
     values = _values(artefact, scale, dict(parameters or {}), Path(figures), store)
     _check_folder(Path(figures) / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)
-    opened = _open(
-        values.get("store", None if store is None else str(store))
-    )  # a notebook that trains nothing has none
-    if artefact.rows:
-        from pflrepro.papers.running import run
-
-        chosen = {name: values[name] for name in RUN_PARAMETERS if name in values}
-        run(artefact, scale, store=opened, progress=progress, workers=workers, **chosen)
-    target = _executed_path(artefact, scale, executed, opened)
+    study = Study(artefact, **{name: values[name] for name in OF_STUDY if name in values})
+    study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers)
+    target = _executed_path(artefact, scale, executed, study.store)
     before = _stamps(Path(figures) / artefact.paper)
     _execute(artefact, source, target, values)
     after = _stamps(Path(figures) / artefact.paper)
@@ -79,18 +74,14 @@ def _values(
     for name, value in (("scale", scale), ("out", str(figures))):
         if given.get(name, value) != value:
             raise UserError(f"parameter {name} is {given[name]!r} but {value!r} was asked for; give one of them")
+    artefact.scale(scale)
     given |= {"scale": scale, "out": str(figures)}
     if store is not None:
         given["store"] = str(store)
-    if not artefact.rows:
-        # Nothing is trained: where and on what it would be trained is of no concern to such a notebook.
-        declared = notebooks.parameters(artefact.notebook)
-        given = {name: value for name, value in given.items() if name in declared or name not in MACHINE}
     values = notebooks.check_parameters(artefact.notebook, given)
-    if values.get("methods"):
-        artefact.choose_rows(artefact.scale(scale), values["methods"])
-    if "backend" in values:
-        check_word("backend", values["backend"], BACKENDS)
+    for name in values.get("methods", ()):
+        artefact.row(name)
+    check_word("backend", values.get("backend", "auto"), BACKENDS)
     if "device" in values:
         values["device"] = resolve_device(values["device"])
     return values
@@ -103,13 +94,7 @@ def _check_folder(folder: Path) -> None:
         raise UserError(f"the outputs cannot be written to {folder}: {nearest} is no folder that can be written to")
 
 
-def _open(store: str | None):
-    from pflrepro.experiments.store import Store
-
-    return Store(store)
-
-
-def _executed_path(artefact: Artefact, scale: str, executed: str | Path | None, store) -> Path:
+def _executed_path(artefact: Artefact, scale: str, executed: str | Path | None, store: Store) -> Path:
     name = f"{artefact.id.replace('/', '-')}-{scale}.ipynb"
     folder = Path(store.root) / "notebooks" if executed is None else Path(executed)
     path = folder if folder.suffix == ".ipynb" else folder / name

@@ -299,8 +299,12 @@ def test_a_method_of_the_user_s_counts_by_its_source(tmp_path, monkeypatch):
     module.write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     mine = build(algorithm="mine_for_identity:Mine")
-    module.write_text(source + "# edited, not loaded\n")
     before = digest(mine)
+    module.write_text(source + "    # a comment\n")
+    importlib.reload(sys.modules["mine_for_identity"])
+    assert digest(mine) == before
+    module.write_text(source.replace("pass", "revision = 5"))
+    assert digest(mine) == before, "edited, not loaded"
     importlib.reload(sys.modules["mine_for_identity"])
     assert digest(mine) != before
     module.write_text(source)

@@ -167,7 +167,7 @@ def test_the_records_name_no_place_and_no_machine(finished, store, tmp_path):
         assert os.path.expanduser("~") not in text
         assert platform.node() not in text
     record = finished.environment
-    assert set(record["versions"]) == {"python", "pflrepro", "torch", "numpy"}
+    assert set(record["versions"]) == {"python", "pflrepro", "commit", "torch", "numpy"}
     assert (record["backend"], record["device"], record["dtype"], record["workers"]) == ("loop", "cpu", "float32", 2)
     assert record["timings"]["training"] == 5 * 0.25
     assert record["timings"]["evaluation"] == 5 * 0.125

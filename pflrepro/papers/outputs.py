@@ -1,0 +1,150 @@
+"""Write a study's outputs: pictures, table, and beside them the page that says how they were made; export the runs behind them."""
+
+from __future__ import annotations
+
+import importlib.metadata as metadata
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pflrepro.experiments import compact
+from pflrepro.papers.claims import ALPHA
+from pflrepro.papers.result import VERDICTS
+from pflrepro.papers.showing import markdown
+from pflrepro.style import style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from pflrepro.experiments.result import Run
+    from pflrepro.papers.study import Study
+
+
+def write(study: Study, out: str | Path = "figures") -> list[Path]:
+    """Write `<out>/<paper>/<artefact>.{pdf,png,csv,md}` (more pictures: `<artefact>-<name>.*`); gives the paths.
+
+    Outputs of a stand-in are named `<artefact>-smoke`, so that they never replace real ones; the runs behind others are exported to
+    `<out>/runs`. Each file is written to a temporary name and renamed.
+    """
+    folder = Path(out) / study.artefact.paper
+    folder.mkdir(parents=True, exist_ok=True)
+    stand_in = study.scale.stand_in and study.artefact.trains
+    stem = study.artefact.id.split("/", 1)[1] + ("-smoke" if stand_in else "")
+    written: list[Path] = []
+    for name, figure in study.figures().items():
+        written += [_picture(folder / f"{stem}{f'-{name}' if name else ''}.{end}", figure) for end in ("pdf", "png")]
+    frames = [found for view in study.artefact.views if (found := view.frame(study)) is not None]
+    frame = frames[0] if frames else study.frame
+    csv, page = folder / f"{stem}.csv", folder / f"{stem}.md"
+    _atomically(csv, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
+    text = report(study, [path.name for path in written])
+    _atomically(page, lambda target: Path(target).write_text(text, encoding="utf-8"))
+    if not stand_in:
+        for run in behind(study):
+            compact.export(run, Path(out) / "runs")
+    return [*written, csv, page]
+
+
+def behind(study: Study) -> list[Run]:
+    """The runs behind a study's cells, each once."""
+    return list({run.id: run for cell in study.cells.values() for run in cell.runs.values()}.values())
+
+
+def _picture(path: Path, figure: Figure) -> Path:
+    ending = path.suffix[1:]
+    # No creation date inside: the same numbers give the same file.
+    metadata = {"CreationDate": None, "ModDate": None} if ending == "pdf" else {"Software": None}
+    with style():
+        _atomically(path, lambda target: figure.savefig(target, format=ending, metadata=metadata))
+    return path
+
+
+def _atomically(path: Path, save: Callable[[str], Any]) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        save(name)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def report(study: Study, files: Iterable[str] = ()) -> str:
+    """The page beside the outputs: picture, the paper's shape, claims, provenance; markdown without absolute paths."""
+    artefact = study.artefact
+    parts = [f"# {artefact.title}", artefact.about, f"*{study.caption()}*"]
+    parts += [f"![{artefact.title}]({name})" for name in files if name.endswith(".png")]
+    for view in artefact.views:
+        table, notes = view.table(study), view.notes(study)
+        if table is not None:
+            parts.append(markdown(table))
+        if notes:
+            parts.append("\n".join(f"* {note}." for note in notes))
+    if artefact.trains:
+        parts += _verdicts(study)
+    if study.outcomes:
+        parts += ["## Claims", markdown(study.claims()) + "\n" + _how_decided(study)]
+    if artefact.found:
+        parts += ["## What was found", artefact.found]
+    parts += ["## How it was made", "\n".join(f"* **{key}:** {value}" for key, value in provenance(study).items())]
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _verdicts(study: Study) -> list[str]:
+    counts = study.frame["verdict"].value_counts()
+    lines = [f"* {counts[word]} {word}: {VERDICTS[word]}." for word in VERDICTS if word in counts]
+    return ["\n".join(lines)]
+
+
+def _how_decided(study: Study) -> str:
+    few = (
+        "over seeds"
+        if max(len(cell.runs) for cell in study.cells.values()) > 1
+        else "over clients: other clients, not other seeds"
+    )
+    return (
+        f"* {study.counts}.\n* Two-sided paired tests {few}; kept or broken where a claim's own p is below {ALPHA:g}, undecided above, which "
+        "does not mean equal. *p after Holm* (1979) is corrected over all claims of this page."
+    )
+
+
+def provenance(study: Study) -> dict[str, str]:
+    """Command, scale, data, seeds, device and versions behind a study, as short texts."""
+    record = {"command": f"`{study.command}`", "scale": f"{study.scale.name}: {study.scale.note}"}
+    if not study.artefact.trains:
+        packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "torch", "matplotlib"))
+        return record | {"versions": f"Python {platform.python_version()}, {packages}"}
+    runs = behind(study)
+    record["seeds"] = _several(run.experiment.seed for run in runs) or "none run"
+    record["partition seed"] = _several(run.experiment.data.partition_seed for run in runs) or "none run"
+    record["spread"] = "population standard deviation over seeds (ours); printed: over " + study.artefact.spread
+    record["data fingerprints"] = _several(f"{run.experiment.data.dataset} {run.fingerprint}" for run in runs) or "none"
+    record["seconds a round"] = _seconds(runs)
+    facts = ("device", "processor", "backend", "workers", "threads", "dtype", "platform")
+    record |= {name: _several(run.environment.get(name) for run in runs) for name in facts}
+    record["versions"] = _several(_versions(run.environment.get("versions", {})) for run in runs)
+    record["runs"] = ", ".join(sorted(f"`{run.id}`" for run in runs)) or "none"
+    return {name: value for name, value in record.items() if value}
+
+
+def _several(values: Iterable[Any]) -> str:
+    return "; ".join(sorted({str(value) for value in values if value is not None}))
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def _seconds(runs: list[Run]) -> str:
+    spent = [np.sum(run.history["seconds"]) + np.sum(run.history["seconds_evaluation"]) for run in runs]
+    each = sorted(float(total) / max(run.rounds, 1) for total, run in zip(spent, runs, strict=True))
+    return f"{each[0]:.3g} to {each[-1]:.3g} (training and tests, as recorded by the runs)" if each else ""

@@ -58,7 +58,7 @@ def plan(study: Study) -> list[Planned]:
     planned: dict[Experiment, Planned] = {}
     impossible: list[Planned] = []
     for row in study.trained:
-        for column in study.artefact.columns:
+        for column in filter(lambda each, row=row: each.has(row), study.artefact.columns):
             try:
                 experiments = study.experiments(row, column)
             except UserError as error:

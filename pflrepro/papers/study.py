@@ -85,13 +85,16 @@ class Study:
     def experiments(self, row: Row, column: Column) -> list[Experiment]:
         """The experiments of one cell, one a seed; `UserError` says why there is none."""
         setting = self.scale.setting(column)
+        if not column.has(row):
+            raise UserError("not a cell of the paper's")
         if setting is None:
             raise UserError(f"not part of the scale {self.scale.name}")
-        setting = setting.with_(**dict(row.setting)) if row.setting else setting
+        if row.setting and not self.scale.stand_in:
+            setting = setting.with_(**dict(row.setting))
         lacking = missing_part(row.algorithm, setting.dataset, setting.model)
         if lacking is not None:
             raise UserError(lacking)
-        options = row.options_on(column.setting.model) | dict(self.scale.options.get(row.key, {}))
+        options = row.options_on(setting.model) | dict(self.scale.options.get(row.key, {}))
         changes = self.scale.changes(setting)
         if self.scale.stand_in:
             options = {name: min(value, 2) if _long(name, value) else value for name, value in options.items()}
@@ -174,7 +177,7 @@ class Study:
     def _cell(self, row: Row, column: Column) -> Cell:
         measure = row.measure or column.measure
         labels = (row.label, *row.aliases)
-        printed = find_number(self.artefact.sources, labels, dict(column.printed), measure.metric)
+        printed = find_number(self.artefact.sources, labels, dict(column.printed) | dict(row.printed), measure.metric)
         runs, reason = self.runs(row, column)
         values: dict[int, Value] = {}
         for seed, run in runs.items():

@@ -35,11 +35,18 @@ class Interval:
 
 
 def bootstrap(
-    values: Any, *, method: str = "percentile", level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    values: Any,
+    *,
+    weights: Any = None,
+    method: str = "percentile",
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> Interval:
     """The interval of the mean of `values` [n] (one a seed, or one a client), by scipy.stats.bootstrap.
 
-    method: `percentile`, or `bca`, bias-corrected and accelerated (Efron 1987); values that are all equal give [v, v].
+    weights: [n], positive; then of the weighted mean, each value being drawn with its weight. method: `percentile`, or `bca`,
+    bias-corrected and accelerated (Efron 1987); values that are all equal give [v, v].
 
     Example, whose resampled means are 0, 0.5 and 1 with probability 1/4, 1/2 and 1/4:
         >>> found = bootstrap([0.0, 1.0])
@@ -48,7 +55,12 @@ def bootstrap(
     """
     values = _numbers(values)
     _check(method, level, resamples)
-    return _resampled((values,), _mean, method, level, resamples, seed)
+    if weights is None:
+        return _resampled((values,), _mean, method, level, resamples, seed)
+    weights = _numbers(weights)
+    if weights.shape != values.shape or not (weights > 0).all():
+        raise UserError(f"weights must be {len(values)} positive numbers, one a value, not {weights.tolist()}")
+    return _resampled((values * weights, weights), _share, method, level, resamples, seed)
 
 
 def over_clients(

@@ -127,3 +127,16 @@ def test_one_value_has_no_interval_and_equal_ones_have_a_point() -> None:
 def test_what_is_no_sample_is_refused(call, message: str) -> None:
     with pytest.raises(UserError, match=message):
         call()
+
+
+def test_values_are_drawn_with_their_weights() -> None:
+    """Shares weighted by samples are the pooled accuracy; what is no share is resampled alike."""
+    pooled, shares = over_clients(CORRECT[0], SAMPLES), CORRECT[0] / SAMPLES
+    found = bootstrap(shares, weights=SAMPLES)
+    assert [found.value, found.low, found.high] == pytest.approx([pooled.value, pooled.low, pooled.high])
+    moved = bootstrap(shares - 5.0, weights=SAMPLES)
+    assert [moved.low, moved.high] == pytest.approx([pooled.low - 5.0, pooled.high - 5.0])
+    with pytest.raises(UserError, match="weights must be 2 positive numbers, one a value, not"):
+        bootstrap([1.0, 2.0], weights=[1.0, 0.0])
+    with pytest.raises(UserError, match="weights must be 2 positive numbers, one a value, not"):
+        bootstrap([1.0, 2.0], weights=[1.0])

@@ -23,6 +23,7 @@ from pflrepro.metrics.selection import check_rule
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
+    from pflrepro.simulation.simulation import Simulation
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,16 +64,13 @@ class Evidence:
         """
         question = Question(name, self.run.round_of(moment), tuple(sorted(options.items())), revision)
 
-        def ask() -> Mapping[str, Any]:
-            from pflrepro.experiments.revive import (
-                revive,
-            )  # loads the framework, which a list of artefacts does without
+        return self.store.reading(self.run, question, lambda: take(self.simulation(question.round)))
 
-            return take(
-                revive(self.run, question.round, store=self.store, data_root=self.data_root, device=self.device)
-            )
+    def simulation(self, moment: Moment) -> Simulation:
+        """The run behind a moment, to look into; see `pflrepro.experiments.revive`."""
+        from pflrepro.experiments.revive import revive  # loads the framework, which a list of artefacts does without
 
-        return self.store.reading(self.run, question, ask)
+        return revive(self.run, moment, store=self.store, data_root=self.data_root, device=self.device)
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,15 @@ def _seconds(evidence: Evidence) -> Value:
 SECONDS = Measure("seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds")
 
 
+def _total_seconds(evidence: Evidence) -> Value:
+    return Value(float(timing(evidence.history).total))
+
+
+TOTAL_SECONDS = Measure(
+    "total-seconds", "seconds to the best round", _total_seconds, "s", 1, "lower", "total_time", rule="rounds x seconds"
+)
+
+
 # ---- beside another row ----------------------------------------------------------------------------------------------------------
 def gain_over(row: str, measure: Measure = ACCURACY) -> Measure:
     """The difference of a measure to that of another row, seed by seed."""

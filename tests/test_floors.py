@@ -17,11 +17,8 @@ Graph = dict[str, set[str]]  # file -> the files that it imports, "data.arrays" 
 
 # (file, the file or room that it should not import): to be emptied when papers/ is rewritten
 KNOWN = {
-    ("experiments.config", "experiments.identity"),
-    ("papers.artefact", "papers.sizes"),
-    ("papers.comparing", "papers.counted"),
-    ("papers.comparing", "papers.partitions"),
-    *((f"viz.{name}", "papers") for name in ("captions", "outputs", "partition", "plots", "tables")),
+    ("viz.partition", "papers"),
+    *((f"papers.{name}", "papers.study") for name in ("outputs", "planning", "showing")),
 }
 
 
@@ -35,7 +32,9 @@ def imports(root: Path) -> Graph:
         f"{package}.{name}": resolve_name(place, package)
         for package, tree in trees.items()
         for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_NAMES"
+        if f"{package}.__init__".removeprefix("pflrepro.") in paths
+        and isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == "_NAMES"
         for name, place in ast.literal_eval(node.value).items()
     }
     graph = {}

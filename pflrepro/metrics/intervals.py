@@ -35,18 +35,11 @@ class Interval:
 
 
 def bootstrap(
-    values: Any,
-    *,
-    weights: Any = None,
-    method: str = "percentile",
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    values: Any, *, method: str = "percentile", level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
     """The interval of the mean of `values` [n] (one a seed, or one a client), by scipy.stats.bootstrap.
 
-    weights: [n], positive; then of the weighted mean, each value being drawn with its weight. method: `percentile`, or `bca`,
-    bias-corrected and accelerated (Efron 1987); values that are all equal give [v, v].
+    method: `percentile`, or `bca`, bias-corrected and accelerated (Efron 1987); values that are all equal give [v, v].
 
     Example, whose resampled means are 0, 0.5 and 1 with probability 1/4, 1/2 and 1/4:
         >>> found = bootstrap([0.0, 1.0])
@@ -55,12 +48,7 @@ def bootstrap(
     """
     values = _numbers(values)
     _check(method, level, resamples)
-    if weights is None:
-        return _resampled((values,), _mean, method, level, resamples, seed)
-    weights = _numbers(weights)
-    if weights.shape != values.shape or not (weights > 0).all():
-        raise UserError(f"weights must be {len(values)} positive numbers, one a value, not {weights.tolist()}")
-    return _resampled((values * weights, weights), _share, method, level, resamples, seed)
+    return _resampled((values,), _mean, method, level, resamples, seed)
 
 
 def over_clients(
@@ -90,6 +78,25 @@ def over_clients(
     if pooled:
         return _resampled((right, samples), _share, method, level, resamples, seed)
     return _resampled((right / samples,), _mean, method, level, resamples, seed)
+
+
+def over_weighted_clients(
+    values: Any, weights: Any, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> Interval:
+    """The percentile interval of a weighted mean over clients of any measure, when clients are resampled with their weights.
+
+    values, weights: [N], weights positive: sum_i w_i v_i / sum_i w_i.
+
+    Example, with a mean of 250:
+        >>> found = over_weighted_clients([100.0, 300.0], [1, 3])
+        >>> found.value, found.low, found.high
+        (250.0, 100.0, 300.0)
+    """
+    values, weights = _numbers(values), _numbers(weights)
+    _check("percentile", level, resamples)
+    if values.shape != weights.shape or not (weights > 0).all():
+        raise UserError(f"{len(values)} values need as many positive weights, not {weights.tolist()}")
+    return _resampled((values * weights, weights), _share, "percentile", level, resamples, seed)
 
 
 def over_seeds_and_clients(

@@ -1,10 +1,11 @@
 """What a paper claims of its numbers, as data, and the test that each claim comes down to.
 
-A claim is one or more contrasts: weighted sums of cells that must be above zero (row a above row b: +1 and -1). Each is tested on what
-was run, two-sided, by one paired test: with two seeds or more Student's t over the seeds that all cells have (the same seed means the same
-start and batch orders, so what they have in common cancels; where the differences are equal in all seeds, sign flips over seeds); with
-one seed, sign flips over clients, where the measure has a value a client. A contrast is kept or broken by its own p < 0.05, else
-undecided, which does not mean equal: three seeds have little power. Holm's p over all claims of the artefact stands beside it.
+A claim is one or more contrasts: weighted sums of cells that must be above zero (row a above row b: +1 and -1). Each is tested on
+what was run, two-sided, by one paired test: with two seeds or more Student's t over the seeds that all cells have (the same seed means
+the same start and batch orders, so what they have in common cancels; where the differences are equal in all seeds, sign flips over
+seeds); with one seed, sign flips over clients, where the measure has a value a client. A contrast is kept or broken by its own
+p < 0.05, else undecided, which does not mean equal: three seeds have little power. Holm's p over all claims of the artefact stands
+beside it.
 
 *Still rising*: at fewer rounds than the paper's, a run whose best round lies in its last tenth is an unfinished curve; an ordering that
 involves one is neither kept nor broken.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pflrepro.metrics.intervals import bootstrap, over_seeds
+from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
 from pflrepro.papers.artefact import SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Outcome, Sample
 from pflrepro.papers.measures import Measure, Value
@@ -48,16 +48,13 @@ class Cell:
 
     row: Row
     column: Column
+    measure: Measure
     level: str
     printed: PublishedNumber | None
     values: Mapping[int, Value] = field(default_factory=dict)
     runs: Mapping[int, Run] = field(default_factory=dict)
     reason: str = ""
     rising: bool = False
-
-    @property
-    def measure(self) -> Measure:
-        return self.row.measure or self.column.measure
 
     @property
     def key(self) -> tuple[str, str]:
@@ -107,7 +104,7 @@ class Cell:
         value = next((each for each in self.values.values() if math.isfinite(each.number)), None)
         if value is None or value.clients is None or len(value.clients) < 2:
             return math.nan, math.nan, ""
-        found = bootstrap(value.clients, weights=value.weights)
+        found = over_weighted_clients(value.clients, value.weights)
         return *self._bounded(found.low, found.high), f"bootstrap, {found.n} clients"
 
     def _bounded(self, low: float, high: float) -> tuple[float, float]:

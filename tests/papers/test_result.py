@@ -27,7 +27,7 @@ def cell(
 ):
     number = None if printed is None else PublishedNumber(*printed, "dbe_table5", "", "a note")
     column = Column("c", "C", FMNIST_PRACTICAL, measure)
-    return Cell(Row("r", "R", "fedavg"), column, level, number, {s: Value(v) for s, v in enumerate(values)})
+    return Cell(Row("r", "R", "fedavg"), column, measure, level, number, {s: Value(v) for s, v in enumerate(values)})
 
 
 def of_clients(clients: list[float], weights: list[float], number: float | None = None) -> Value:
@@ -55,12 +55,6 @@ def test_the_spread_over_clients_is_unbiased_and_unweighted() -> None:
     assert found.over_clients == pytest.approx((20 + np.sqrt(300)) / 2)
     assert math.isnan(cell(50).over_clients)
     assert math.isnan(replace(cell(), values={0: of_clients([50], [10])}).over_clients)
-
-
-def test_a_rows_own_measure_stands_in_place_of_the_columns() -> None:
-    found = cell(1.0)
-    assert found.measure is ACCURACY
-    assert replace(found, row=replace(found.row, measure=FDA_ACCURACY)).measure is FDA_ACCURACY
 
 
 # ---- intervals -----------------------------------------------------------------------------------------------------------------

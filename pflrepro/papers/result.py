@@ -32,6 +32,15 @@ VERDICTS = {
     STAND_IN: "small stand-in: not comparable with the paper",
     NOT_RUN: "no finished run",
 }
+# Marks behind a number, so that a verdict is read without colours.
+MARKS = {
+    WITHIN: "≈",
+    f"ordering {KEPT}": "✓",
+    f"ordering {UNDECIDED}": "?",
+    f"ordering {RISING}": "↗",
+    f"ordering {BROKEN}": "✗",
+    DIFFERS: "≠",
+}
 FRAME_COLUMNS = (
     *("artefact", "row", "method", "column", "measure", "unit", "dataset", "model"),
     *("published", "published_std", "source", "ours", "spread", "over_clients", "low", "high", "interval"),

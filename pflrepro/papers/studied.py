@@ -117,8 +117,8 @@ class Studied:
         for experiment in experiments:
             try:
                 run = self.find(experiment)
-            except UserError as error:  # missing data are one: nothing can be identified
-                reason = str(error)
+            except MissingData as error:  # nothing can be identified; no path of this machine in what is written
+                reason = self.lacking(experiment) or str(error)
                 continue
             if run is not None:
                 there[experiment.seed] = run
@@ -210,9 +210,10 @@ class Studied:
         return not self.artefact.trains or any(cell.runs for cell in self.cells.values())
 
     # ---- what is shown -----------------------------------------------------------------------------------------------------
-    def tables(self) -> list[Any]:
-        """The tables of the artefact's views, as data frames of texts."""
-        return [table for view in self.artefact.views if (table := view.table(self)) is not None]
+    def tables(self) -> list[tuple[pd.DataFrame, list[str]]]:
+        """The tables of the artefact's views, as data frames of texts, each with its notes."""
+        found = [(view.table(self), view.notes(self)) for view in self.artefact.views]
+        return [(table, notes) for table, notes in found if table is not None]
 
     def figures(self) -> dict[str, Figure]:
         """The pictures by name, the main one under "" where there is one."""

@@ -79,7 +79,8 @@ class Measure:
 
     name: what a question calls it. title, unit: as an axis says them. better: `higher`, `lower` or "". metric: its name in the
     published files. printed: what a published value is multiplied with to have our unit. moments: whose models it needs.
-    clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words.
+    clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words. cheaper: (scale, measure):
+    the same with less work, at a scale that cannot afford all of it.
     """
 
     name: str
@@ -93,6 +94,11 @@ class Measure:
     moments: tuple[Moment, ...] = ()
     clients: bool = False
     rule: str = ""
+    cheaper: tuple[tuple[str, Measure], ...] = ()
+
+    def at(self, scale: str) -> Measure:
+        """The measure as a scale takes it."""
+        return dict(self.cheaper).get(scale, self)
 
     def of_metric(self, metric: str, printed: float = 1.0, digits: int | None = None) -> Measure:
         """The same under another name, unit or precision in the published files."""

@@ -58,16 +58,13 @@ class Cell:
 
     row: Row
     column: Column
+    measure: Measure
     level: str
     printed: PublishedNumber | None
     values: Mapping[int, Value] = field(default_factory=dict)
     runs: Mapping[int, Run] = field(default_factory=dict)
     reason: str = ""
     rising: bool = False
-
-    @property
-    def measure(self) -> Measure:
-        return self.row.measure or self.column.measure
 
     @property
     def key(self) -> tuple[str, str]:

@@ -22,6 +22,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from pflrepro.experiments import compact, files
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import check_history
-from pflrepro.experiments.identity import identity_digest, run_id, without_path
+from pflrepro.experiments.identity import identity, identity_digest, run_id, without_path
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.readings import Question, kept, taken
 from pflrepro.experiments.result import Run
@@ -98,6 +99,17 @@ class Store:
         except CorruptFile as error:
             log.warning("a run that came with the package is damaged and left out: %s", error)
             return None
+
+    def recorded(self, experiment: Experiment) -> Run | None:
+        """The run of an experiment in `behind`, whatever the content of its data: for those who have not got them; or None."""
+        found = self._recorded.get(identity_digest(identity(experiment, "")))
+        return None if found is None else found.answering(experiment)
+
+    @cached_property
+    def _recorded(self) -> dict[str, Run]:
+        """The runs in `behind` by their identity without the content of their data."""
+        runs = [self.compact(path.stem) for path in sorted(self.behind.glob("*.npz"))]
+        return {identity_digest({**run.identity, "fingerprint": ""}): run for run in runs if run is not None}
 
     def reading(self, run: Run, question: Question, take: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
         """A measurement on a run's models: the kept one, or what `take` gives, which is then kept."""

@@ -1,7 +1,7 @@
 """What an artefact is: rows, columns, scales, claims and views, as data.
 
 An artefact is cells; a cell is a setting x a method x a measure; a view shows cells, a claim judges them, a scale says how much is
-run. An artefact holds no training code and no numbers of ours; a `pflrepro.papers.study.Study` is an artefact at a scale with its
+run. An artefact holds no training code and no numbers of ours; a `pflrepro.papers.studies.Study` is an artefact at a scale with its
 evidence.
 """
 

@@ -16,10 +16,7 @@ ROOT = Path(__file__).parents[1]
 Graph = dict[str, set[str]]  # file -> the files that it imports, "data.arrays" for pflrepro/data/arrays.py
 
 # (file, the file or room that it should not import): to be emptied when papers/ is rewritten
-KNOWN = {
-    ("viz.partition", "papers"),
-    *((f"papers.{name}", "papers.study") for name in ("outputs", "planning", "showing")),
-}
+KNOWN = {("viz.partition", "papers")}
 
 
 @cache
@@ -32,9 +29,7 @@ def imports(root: Path) -> Graph:
         f"{package}.{name}": resolve_name(place, package)
         for package, tree in trees.items()
         for node in tree.body
-        if f"{package}.__init__".removeprefix("pflrepro.") in paths
-        and isinstance(node, ast.Assign)
-        and ast.unparse(node.targets[0]) == "_NAMES"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_NAMES"
         for name, place in ast.literal_eval(node.value).items()
     }
     graph = {}

@@ -7,7 +7,7 @@ evidence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +33,8 @@ class Row:
     key: the row's own name, so that one method may stand in many rows. algorithm: our method, with plug-ins (`fedavg+dbe`).
     options: its own settings where the paper's value is not our default; by_model: (network, settings) for some networks only.
     changes: fields of `pflrepro.Settings` that this row has otherwise (the epochs of a sweep). measure: in place of the columns'.
-    aliases: other names under which the published files list the row. note: what a reader must know of it.
+    setting: fields of the column's setting that this row has otherwise (a network cut elsewhere). aliases: other names under which the
+    published files list the row; printed: entries of them that single it out beside the column's. note: what a reader must know of it.
     """
 
     key: str
@@ -45,6 +46,7 @@ class Row:
     setting: Pairs = ()
     measure: Measure | None = None
     aliases: tuple[str, ...] = ()
+    printed: Pairs = ()
     note: str = ""
 
     def options_on(self, model: str) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def row(label: str, algorithm: str = "", *, key: str = "", **more: Any) -> Row:
     algorithm = algorithm or label.lower()
     own = {name: more.pop(name) for name in list(more) if name in Row.__dataclass_fields__}
     own["by_model"] = tuple((model, tuple(options.items())) for model, options in own.get("by_model", {}).items())
-    for name in ("changes", "setting"):
+    for name in ("changes", "setting", "printed"):
         own[name] = tuple(own.get(name, {}).items())
     return Row(key or algorithm, label, algorithm, tuple((own.pop("options", {}) | more).items()), **own)
 
@@ -73,6 +75,7 @@ class Column:
 
     printed: entries of the published files (`dataset`, `model`, `setting`) that single a cell out: equal, or for `setting` pairs or
     words that it holds. group: what it shares with columns beside it. digits: printed decimals, where not the measure's.
+    rows: keys of the rows that have a cell in it (None: all).
     """
 
     key: str
@@ -82,13 +85,26 @@ class Column:
     printed: Pairs = ()
     group: str = ""
     digits: int | None = None
+    rows: tuple[str, ...] | None = None
+
+    def has(self, row: Row) -> bool:
+        """Whether the row has a cell in this column."""
+        return self.rows is None or row.key in self.rows
 
 
 def column(
-    key: str, setting: Setting, measure: Measure = ACCURACY, /, label: str = "", group: str = "", **printed: str
+    key: str,
+    setting: Setting,
+    measure: Measure = ACCURACY,
+    /,
+    label: str = "",
+    group: str = "",
+    rows: Iterable[str] | None = None,
+    **printed: str,
 ) -> Column:
     """A column; `printed`: `dataset`, `model`, `setting` of the published files. Its label is the setting's by default."""
-    return Column(key, label or setting.label, setting, measure, tuple(printed.items()), group)
+    held = None if rows is None else tuple(rows)
+    return Column(key, label or setting.label, setting, measure, tuple(printed.items()), group, rows=held)
 
 
 @dataclass(frozen=True)
@@ -96,7 +112,8 @@ class Scale:
     """How much of an artefact is run.
 
     rounds: at most (0: as many as the paper). seeds: so many. every: tests behind every so many rounds (0: the paper's). share:
-    of every client's training samples. patience: None: the paper's stop rule; 0: none. rows, columns: the keys of what is run (None: all).
+    of every client's training samples. patience: None: the paper's stop rule; 0: none. rows, columns: the keys of what is run
+    (None: all).
     instead: column key -> the setting that stands in for one whose data or network are not to be had. options: (row key, options) that
     make a method affordable. stand_in: all settings are small ones on embedded data.
     """

@@ -41,14 +41,14 @@ class Value:
 class Evidence:
     """One run of a cell, and how to look further: at its models, and at the run of another row with the same seed.
 
-    beside: row key -> the evidence of that row, in the same column, with the same seed; None where it was not run.
+    beside: (row key, column key) -> the evidence of that cell with the same seed, "" being this one's own; None where it was not run.
     """
 
     run: Run
     store: Store
     data_root: str | Path | None = None
     device: str = "cpu"
-    beside: Callable[[str], Evidence | None] = field(default=lambda row: None)
+    beside: Callable[..., Evidence | None] = field(default=lambda row="", column="": None)
 
     @property
     def history(self) -> Mapping[str, np.ndarray]:
@@ -221,6 +221,26 @@ def _seconds(evidence: Evidence) -> Value:
 SECONDS = Measure("seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds")
 
 
+def _local_seconds(evidence: Evidence) -> Value:
+    return Value(float(timing(evidence.history, evaluation=False).training))
+
+
+LOCAL_SECONDS = Measure(
+    "local-seconds", "seconds a round, clients alone", _local_seconds, "s", 2, "lower", "local_training_seconds"
+)
+
+
+def minutes_of(rounds: int) -> Measure:
+    """The time of so many rounds at the pace of the run, without tests [pFedFDA Table 6]."""
+
+    def of(evidence: Evidence) -> Value:
+        return Value(rounds * timing(evidence.history, evaluation=False).iteration / 60.0)
+
+    return Measure(
+        f"minutes-of-{rounds}", f"minutes of {rounds} rounds", of, "min", 2, "lower", "total_runtime_minutes"
+    )
+
+
 def _total_seconds(evidence: Evidence) -> Value:
     return Value(float(timing(evidence.history).total))
 
@@ -255,6 +275,29 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
 
     title = f"{measure.title}, relative to {row}"
     return replace(measure, name=f"{measure.name}-to-{row}", title=title, of=of, unit="times", clients=False)
+
+
+def overhead_over(row: str, measure: Measure = SECONDS) -> Measure:
+    """What a measure is more than that of another row, in percent of it."""
+    ratio = ratio_to(row, measure)
+
+    def of(evidence: Evidence) -> Value:
+        return Value(100.0 * (ratio.of(evidence).number - 1.0))
+
+    title = f"{measure.title}, more than {row}"
+    return replace(ratio, name=f"{measure.name}-overhead-over-{row}", title=title, of=of, unit="%")
+
+
+def mean_over(columns: tuple[str, ...], measure: Measure) -> Measure:
+    """The mean of a measure over several columns of the row; NaN where one of them was not run."""
+
+    def of(evidence: Evidence) -> Value:
+        found = [evidence.beside(column=column) for column in columns]
+        if any(each is None for each in found):
+            return Value(float("nan"))
+        return Value(float(np.mean([measure.of(each).number for each in found if each is not None])))
+
+    return replace(measure, name=f"mean-{measure.name}", title=f"mean {measure.title}", of=of, clients=False)
 
 
 def _beside(evidence: Evidence, row: str, measure: Measure) -> Value | None:

@@ -163,14 +163,14 @@ class Study:
     def evidence(self, row: str, column: str) -> list[Evidence]:
         """What was run of a cell, one a seed, to look further into."""
         runs, _ = self.runs(self.artefact.row(row), self.artefact.column(column))
-        return [self._evidence(run, column) for run in runs.values()]
+        return [self._evidence(run, row, column) for run in runs.values()]
 
-    def _evidence(self, run: Run, column: str) -> Evidence:
+    def _evidence(self, run: Run, row: str, column: str) -> Evidence:
         seed = run.experiment.seed
 
-        def beside(row: str) -> Evidence | None:
+        def beside(row: str = row, column: str = column) -> Evidence | None:
             other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
-            return None if other is None else self._evidence(other, column)
+            return None if other is None else self._evidence(other, row, column)
 
         return Evidence(run, self.store, self.data_root, self.device, beside)
 
@@ -181,7 +181,7 @@ class Study:
         runs, reason = self.runs(row, column)
         values: dict[int, Value] = {}
         for seed, run in runs.items():
-            values[seed] = measure.of(self._evidence(run, column.key))
+            values[seed] = measure.of(self._evidence(run, row.key, column.key))
         level = self.scale.level(column)
         return Cell(row, column, level, printed, values, runs, reason, self._rising(runs, column, level))
 

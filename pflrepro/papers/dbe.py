@@ -29,8 +29,8 @@ from pflrepro.papers.settings import (
 from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.table import Table
 
-_NAMES = {"fmnist": "FMNIST", "cifar100": "Cifar100", "tiny-imagenet": "Tiny-ImageNet", "agnews": "AG News"}
-_MODELS = {"cnn4": "CNN4", "resnet18": "ResNet-18", "fasttext": "fastText"}
+_DATA_TITLES = {"fmnist": "FMNIST", "cifar100": "Cifar100", "tiny-imagenet": "Tiny-ImageNet", "agnews": "AG News"}
+_MODEL_TITLES = {"cnn4": "CNN4", "resnet18": "ResNet-18", "fasttext": "fastText"}
 
 
 def printed(setting: Setting) -> dict[str, str]:
@@ -41,7 +41,7 @@ def printed(setting: Setting) -> dict[str, str]:
         said = f"partition=pathological;{who};classes_per_client={number}"
     else:
         said = f"partition=practical;beta={number};{who}"
-    return {"dataset": _NAMES[setting.dataset], "model": _MODELS[setting.model], "setting": said}
+    return {"dataset": _DATA_TITLES[setting.dataset], "model": _MODEL_TITLES[setting.model], "setting": said}
 
 
 def skewed(key: str, setting: Setting, group: str = "") -> Column:

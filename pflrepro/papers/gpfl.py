@@ -4,8 +4,8 @@
 0.01 (HAR), 3 trials, mean and population standard deviation of the best round [GPFL section 4.1]. It runs all 2,000 rounds; the stop
 rule (100 tests without a new best) is [DBE-code]'s.
 
-lambda 0.01 and weight decay 0.1 on valve and embeddings for CNN4 and MLP3 [GPFL-code run script], the defaults of our method; 0.0001 and 0
-for ResNet-18 and fastText, 0.01 and 1.0 for HAR [GPFL-code]. The baselines' own settings are not printed.
+lambda 0.01 and weight decay 0.1 on valve and embeddings for CNN4 and MLP3 [GPFL-code run script], the defaults of our method; 0.0001
+and 0 for ResNet-18 and fastText, 0.01 and 1.0 for HAR [GPFL-code]. The baselines' own settings are not printed.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ TABLE6 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("gpfl_table6", "gpfl_table1", LEADERBOARD),
-    about="GPFL without the personal conditions, the valve, the magnitude guidance, the category embeddings. One value is printed each.",
+    about="GPFL without the personal conditions, the valve, the magnitude guidance, the category embeddings; one printed value each.",
 )
 
 ARTEFACTS = (TABLE1, TABLE2, TABLE3, TABLE4, TABLE6)

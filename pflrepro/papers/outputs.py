@@ -15,17 +15,18 @@ import numpy as np
 from pflrepro.experiments import compact
 from pflrepro.papers.claims import ALPHA
 from pflrepro.papers.result import VERDICTS
-from pflrepro.papers.showing import markdown
+from pflrepro.papers.showing import caption, claims
+from pflrepro.papers.studied import Studied
+from pflrepro.papers.texts import markdown
 from pflrepro.style import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pflrepro.experiments.result import Run
-    from pflrepro.papers.study import Study
 
 
-def write(study: Study, out: str | Path = "figures") -> list[Path]:
+def write(study: Studied, out: str | Path = "figures") -> list[Path]:
     """Write `<out>/<paper>/<artefact>.{pdf,png,csv,md}` (more pictures: `<artefact>-<name>.*`); gives the paths.
 
     Outputs of a stand-in are named `<artefact>-smoke`, so that they never replace real ones; the runs behind others are exported to
@@ -50,7 +51,7 @@ def write(study: Study, out: str | Path = "figures") -> list[Path]:
     return [*written, csv, page]
 
 
-def behind(study: Study) -> list[Run]:
+def behind(study: Studied) -> list[Run]:
     """The runs behind a study's cells, each once."""
     return list({run.id: run for cell in study.cells.values() for run in cell.runs.values()}.values())
 
@@ -78,10 +79,10 @@ def _atomically(path: Path, save: Callable[[str], Any]) -> None:
         raise
 
 
-def report(study: Study, files: Iterable[str] = ()) -> str:
+def report(study: Studied, files: Iterable[str] = ()) -> str:
     """The page beside the outputs: picture, the paper's shape, claims, provenance; markdown without absolute paths."""
     artefact = study.artefact
-    parts = [f"# {artefact.title}", artefact.about, f"*{study.caption()}*"]
+    parts = [f"# {artefact.title}", artefact.about, f"*{caption(study)}*"]
     parts += [f"![{artefact.title}]({name})" for name in files if name.endswith(".png")]
     for view in artefact.views:
         table, notes = view.table(study), view.notes(study)
@@ -92,32 +93,32 @@ def report(study: Study, files: Iterable[str] = ()) -> str:
     if artefact.trains:
         parts += _verdicts(study)
     if study.outcomes:
-        parts += ["## Claims", markdown(study.claims()) + "\n" + _how_decided(study)]
+        parts += ["## Claims", markdown(claims(study)) + "\n" + _how_decided(study)]
     if artefact.found:
         parts += ["## What was found", artefact.found]
     parts += ["## How it was made", "\n".join(f"* **{key}:** {value}" for key, value in provenance(study).items())]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
-def _verdicts(study: Study) -> list[str]:
+def _verdicts(study: Studied) -> list[str]:
     counts = study.frame["verdict"].value_counts()
     lines = [f"* {counts[word]} {word}: {VERDICTS[word]}." for word in VERDICTS if word in counts]
     return ["\n".join(lines)]
 
 
-def _how_decided(study: Study) -> str:
+def _how_decided(study: Studied) -> str:
     few = (
         "over seeds"
         if max(len(cell.runs) for cell in study.cells.values()) > 1
         else "over clients: other clients, not other seeds"
     )
     return (
-        f"* {study.counts}.\n* Two-sided paired tests {few}; kept or broken where a claim's own p is below {ALPHA:g}, undecided above, which "
-        "does not mean equal. *p after Holm* (1979) is corrected over all claims of this page."
+        f"* {study.counts}.\n* Two-sided paired tests {few}; kept or broken where a claim's own p is below {ALPHA:g}, undecided above, "
+        "which does not mean equal. *p after Holm* (1979) is corrected over all claims of this page."
     )
 
 
-def provenance(study: Study) -> dict[str, str]:
+def provenance(study: Studied) -> dict[str, str]:
     """Command, scale, data, seeds, device and versions behind a study, as short texts."""
     record = {"command": f"`{study.command}`", "scale": f"{study.scale.name}: {study.scale.note}"}
     if not study.artefact.trains:

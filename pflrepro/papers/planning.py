@@ -10,11 +10,11 @@ from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import UserError
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import run_id
+from pflrepro.papers.studied import Studied
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
     from pflrepro.papers.artefact import Column, Row
-    from pflrepro.papers.study import Study
 
 # One step of FedAvg on one CPU core in seconds, by network: a rough guess for planning, from first measurements.
 SECONDS_A_STEP = {"cnn4": 3e-3, "cnn-digits": 7e-4, "fedpac-cnn5": 6e-3, "har-cnn": 2e-3}
@@ -52,7 +52,7 @@ class Planned:
     keep: tuple[str | int, ...] = ()
 
 
-def plan(study: Study) -> list[Planned]:
+def plan(study: Studied) -> list[Planned]:
     """Everything that a study would train, one entry an experiment, those that several cells share once."""
     timings = seconds_a_round(study.store)
     planned: dict[Experiment, Planned] = {}
@@ -90,13 +90,13 @@ def _timing_key(experiment: Experiment) -> tuple:
     return (experiment.algorithm, data.dataset, data.partition, experiment.model, data.clients, *work)
 
 
-def _impossible(study: Study, row: Row, column: Column, reason: str) -> Planned:
+def _impossible(study: Studied, row: Row, column: Column, reason: str) -> Planned:
     place = (study.artefact.id, row.label, column.label, study.scale.name)
     return Planned(*place, 0, 0, "not possible", reason, 0.0, 0.0, "")
 
 
 def _entry(
-    study: Study,
+    study: Studied,
     row: Row,
     column: Column,
     experiment: Experiment,
@@ -112,7 +112,7 @@ def _entry(
     return Planned(*place, rounds, state, lacking or "", seconds, memory, basis, experiment, keep)
 
 
-def _done(study: Study, experiment: Experiment) -> bool:
+def _done(study: Studied, experiment: Experiment) -> bool:
     return study.store.answer(run_id(experiment, study.data_root), experiment) is not None
 
 

@@ -26,8 +26,8 @@ CLAIM_COLUMNS = (
 class ScoreCard:
     """The score card of some artefacts.
 
-    cells: one line a cell (`papers.result.FRAME_COLUMNS`). claims: one line a claim that could be checked (`CLAIM_COLUMNS`), at the most
-    exact scale that has it. counts: of them, by (artefact, scale).
+    cells: one line a cell (`papers.result.FRAME_COLUMNS`). claims: one line a claim that could be checked (`CLAIM_COLUMNS`), at the
+    most exact scale that has it. counts: of them, by (artefact, scale).
     """
 
     cells: pd.DataFrame

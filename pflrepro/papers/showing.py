@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,57 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import hyperparameters
 from pflrepro.papers.artefact import SAME, Column, Row
+from pflrepro.papers.studied import Studied
+from pflrepro.papers.texts import number, probability, span
 from pflrepro.style import style
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from pflrepro.papers.study import Study
-
-
-# ---- numbers as texts ----------------------------------------------------------------------------------------------------------
-def number(value: float, digits: int = 2, sign: bool = False) -> str:
-    """A number with fixed digits, empty for NaN."""
-    return "" if math.isnan(value) else f"{value:{'+' if sign else ''},.{digits}f}"
-
-
-def mean_and_spread(mean: float, spread: float, digits: int = 2) -> str:
-    """`97.69 ± 0.05`; only the mean where the spread is unknown (a single seed, or none printed)."""
-    if math.isnan(mean):
-        return ""
-    return number(mean, digits) + ("" if math.isnan(spread) else f" ± {number(spread, digits)}")
-
-
-def probability(p: float) -> str:
-    """A p value with two digits, empty for NaN.
-
-    Example:
-        >>> probability(0.0312), probability(0.5), probability(2e-5), probability(float("nan"))
-        ('0.031', '0.5', '< 0.0001', '')
-    """
-    if math.isnan(p):
-        return ""
-    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
-
-
-def span(low: float, high: float, word: str) -> str:
-    """`1 seed`, `3 seeds`, `2 to 3 seeds`."""
-    low, high = int(low), int(high)
-    if low == high:
-        return f"{low:,} {word}{'' if low == 1 else 's'}"
-    return f"{low:,} to {high:,} {word}s"
-
-
-def markdown(frame: pd.DataFrame) -> str:
-    """A data frame of texts as a markdown table; the index is left out."""
-    header = [str(name) for name in frame.columns]
-    lines = [header, ["---"] * len(header), *([str(value) for value in line] for line in frame.itertuples(index=False))]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
-
 
 # ---- captions --------------------------------------------------------------------------------------------------------------------
-def caption(study: Study) -> str:
+def caption(study: Studied) -> str:
     """Scale, data, seeds, rounds and rule in one line; what stands in for what."""
     if not study.artefact.trains:
         return "nothing is trained: exact at every scale"
@@ -84,7 +43,7 @@ def _ends(values: Any) -> tuple[int, int]:
 
 
 # ---- claims ----------------------------------------------------------------------------------------------------------------------
-def claims(study: Study) -> pd.DataFrame:
+def claims(study: Studied) -> pd.DataFrame:
     """One line a claim that could be checked, as texts."""
     import pandas as pd
 
@@ -147,7 +106,7 @@ def _svg(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def page(study: Study) -> str:
+def page(study: Studied) -> str:
     """What is trained: the columns with data, partition, network and rate, the rows with the options that are not our defaults."""
     artefact = study.artefact
     parts = [
@@ -163,7 +122,7 @@ def page(study: Study) -> str:
     return "".join(parts)
 
 
-def _column_line(study: Study, column: Column) -> dict[str, str]:
+def _column_line(study: Studied, column: Column) -> dict[str, str]:
     setting = study.setting(column)
     protocol = setting.settings
     work = f"{protocol.local_steps} steps" if protocol.local_steps else span(*[protocol.local_epochs] * 2, "epoch")
@@ -180,7 +139,7 @@ def _column_line(study: Study, column: Column) -> dict[str, str]:
     }
 
 
-def _row_line(study: Study, row: Row) -> dict[str, str]:
+def _row_line(study: Studied, row: Row) -> dict[str, str]:
     defaults = hyperparameters(row.algorithm)
     given = {name: value for name, value in row.options if defaults.get(name) != value}
     options = ", ".join(f"{name}={value}" for name, value in given.items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.papers.artefact import Column
 from pflrepro.papers.result import NOT_RUN, Cell
-from pflrepro.papers.showing import mean_and_spread, number
+from pflrepro.papers.texts import mean_and_spread, number
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:

@@ -1,0 +1,226 @@
+"""An artefact at a scale, and what a store holds of it; it trains nothing and shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.errors import UserError, check_range
+from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.result import Run
+from pflrepro.experiments.store import Store
+from pflrepro.papers.artefact import INSTEAD, LEVELS, SAME, STAND_IN, Artefact, Column, Row
+from pflrepro.papers.availability import missing_data, missing_part
+from pflrepro.papers.claims import Counts, Grid, Outcome, judge
+from pflrepro.papers.measures import Evidence, Measure, Value
+from pflrepro.papers.numbers import find_number
+from pflrepro.papers.result import FRAME_COLUMNS, Cell
+from pflrepro.papers.settings import Setting
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+LAST_TENTH = 0.9
+Key = tuple[str, str]
+
+
+class Studied:
+    """An artefact at a scale, with its evidence.
+
+    seeds: so many (None: the scale's). methods: keys or labels of the rows to train (empty: the scale's own); the table shows whatever
+    the store holds. also: rows of one's own, beside the paper's. device: where models are looked at.
+    """
+
+    def __init__(
+        self,
+        artefact: Artefact,
+        scale: str = "fast",
+        *,
+        seeds: int | None = None,
+        methods: Sequence[str] = (),
+        also: Sequence[Row] = (),
+        store: Store | str | Path | None = None,
+        data_root: str | Path | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.artefact, self.scale = artefact.also(*also), artefact.scale(scale)
+        self.also = tuple(row.key for row in also)
+        self.store = store if isinstance(store, Store) else Store(store)
+        self.data_root, self.device = data_root, device
+        self.asked_seeds, self.methods = seeds, tuple(methods)
+        self.seeds = self.scale.seeds if seeds is None else check_range("seeds", seeds, 1, integer=True)
+        wanted = self.artefact.chosen_rows(self.scale, self.methods)
+        self.trained = tuple(row for row in self.artefact.rows if row in wanted or row.key in self.also)
+
+    # ---- what is run -------------------------------------------------------------------------------------------------------
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows of the artefact, and those of one's own."""
+        return self.artefact.rows
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that are part of the scale."""
+        return tuple(column for column in self.artefact.columns if self.scale.setting(column) is not None)
+
+    def experiments(self, row: Row, column: Column) -> list[Experiment]:
+        """The experiments of one cell, one a seed; `UserError` says why there is none."""
+        setting = self.scale.setting(column)
+        if not column.has(row):
+            raise UserError("not a cell of the paper's")
+        if setting is None:
+            raise UserError(f"not part of the scale {self.scale.name}")
+        if row.setting and not self.scale.stand_in:
+            setting = setting.with_(**dict(row.setting))
+        lacking = missing_part(row.algorithm, setting.dataset, setting.model)
+        if lacking is not None:
+            raise UserError(lacking)
+        options = row.options_on(setting.model) | dict(self.scale.options.get(row.key, {}))
+        changes = self.scale.changes(setting)
+        if self.scale.stand_in:
+            options = {name: min(value, 2) if _long(name, value) else value for name, value in options.items()}
+        changes |= {name: value for name, value in row.changes if not (self.scale.stand_in and _long(name, value))}
+        return [setting.experiment(row.algorithm, options, seed, **changes) for seed in range(self.seeds)]
+
+    def moments(self, row: Row, column: Column) -> tuple[str | int, ...]:
+        """The moments whose models the cell's measure needs, but the last, which is always kept."""
+        return tuple(moment for moment in self.measure(row, column).moments if moment != "last")
+
+    def measure(self, row: Row, column: Column) -> Measure:
+        """What is measured of a cell, in the form that the scale affords."""
+        return (row.measure or column.measure).at(self.scale.name)
+
+    # ---- what was found ----------------------------------------------------------------------------------------------------
+    @cached_property
+    def cells(self) -> Mapping[Key, Cell]:
+        """Every cell, by row and column key, with what the store holds of it."""
+        return {(row.key, column.key): self._cell(row, column) for row in self.rows for column in self.artefact.columns}
+
+    def runs(self, row: Row, column: Column) -> tuple[dict[int, Run], str]:
+        """(seed -> finished run, why there are fewer than asked for)."""
+        try:
+            experiments = self.experiments(row, column)
+            found = {each.seed: self.store.find(each, self.data_root) for each in experiments}
+        except UserError as error:  # missing data are one: nothing can be identified
+            return {}, str(error)
+        there = {seed: run for seed, run in found.items() if run is not None}
+        if len(there) == len(experiments):
+            return there, ""
+        reason = f"{len(there)} of {len(experiments)} seeds run" if there else "no finished run in the store"
+        return there, reason
+
+    def evidence(self, row: str, column: str) -> list[Evidence]:
+        """What was run of a cell, one a seed, to look further into."""
+        runs, _ = self.runs(self.artefact.row(row), self.artefact.column(column))
+        return [self._evidence(run, row, column) for run in runs.values()]
+
+    def _evidence(self, run: Run, row: str, column: str) -> Evidence:
+        seed = run.experiment.seed
+
+        def beside(row: str = row, column: str = column) -> Evidence | None:
+            other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
+            return None if other is None else self._evidence(other, row, column)
+
+        return Evidence(run, self.store, self.data_root, self.device, beside)
+
+    def _cell(self, row: Row, column: Column) -> Cell:
+        measure = self.measure(row, column)
+        labels = (row.label, *row.aliases)
+        printed = find_number(self.artefact.sources, labels, dict(column.printed) | dict(row.printed), measure.metric)
+        runs, reason = self.runs(row, column)
+        values: dict[int, Value] = {}
+        for seed, run in runs.items():
+            values[seed] = measure.of(self._evidence(run, row.key, column.key))
+        level = self.scale.level(column)
+        return Cell(row, column, measure, level, printed, values, runs, reason, self._rising(runs, column, level))
+
+    def _rising(self, runs: Mapping[int, Run], column: Column, level: str) -> bool:
+        """Whether a run is an unfinished curve: fewer rounds than the paper's, and its best in the last tenth of them."""
+        paper = column.setting.settings.rounds
+        return level != STAND_IN and any(
+            run.rounds < paper
+            and run.experiment.settings.patience == 0
+            and run.round_of("best") > LAST_TENTH * run.rounds
+            for run in runs.values()
+        )
+
+    @cached_property
+    def outcomes(self) -> list[Outcome]:
+        """Every claim that could be checked; none at the scale of stand-ins."""
+        if self.scale.stand_in:
+            return []
+        samples = {key: sample for key, cell in self.cells.items() if (sample := cell.sample()).numbers}
+        labels = {row.key: row.label for row in self.rows} | {each.key: each.label for each in self.artefact.columns}
+        lower = frozenset(key for key, cell in self.cells.items() if cell.measure.better == "lower")
+        keys = tuple(key for key in self.artefact.row_keys if key not in self.also)
+        return judge(self.artefact.claims, Grid(keys, self.artefact.column_keys, samples, lower, labels))
+
+    @property
+    def counts(self) -> Counts:
+        """How the claims came out."""
+        return Counts.of(self.outcomes)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One line a cell, see `papers.result.FRAME_COLUMNS`; numbers in the measure's unit, NaN where there is none."""
+        import pandas as pd
+
+        lines = [cell.line(self.artefact, self.scale.name, self.outcomes) for cell in self.cells.values()]
+        return pd.DataFrame(lines, columns=list(FRAME_COLUMNS))
+
+    @property
+    def verdict(self) -> str:
+        """The verdicts of all cells in one line, such as `2 within tolerance, 106 not run`."""
+        counts = self.frame["verdict"].value_counts()
+        return ", ".join(f"{count} {word}" for word, count in counts.items()) or "nothing is judged"
+
+    @property
+    def anything_run(self) -> bool:
+        """Whether the store holds anything of it, or nothing is trained for it."""
+        return not self.artefact.trains or any(cell.runs for cell in self.cells.values())
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------------
+    def tables(self) -> list[Any]:
+        """The tables of the artefact's views, as data frames of texts."""
+        return [table for view in self.artefact.views if (table := view.table(self)) is not None]
+
+    def figures(self) -> dict[str, Figure]:
+        """The pictures by name, the main one under "" where there is one."""
+        return {name: figure for view in self.artefact.views for name, figure in view.figures(self).items()}
+
+    @property
+    def command(self) -> str:
+        """The command that makes this study."""
+        seeds = f" --seeds {self.asked_seeds}" if self.asked_seeds is not None else ""
+        methods = f" --methods {','.join(self.methods)}" if self.methods else ""
+        also = "".join(f" --also {name}" for name in self.also)
+        return f"pflrepro reproduce {self.artefact.id} --scale {self.scale.name}{seeds}{methods}{also}"
+
+    def setting(self, column: Column) -> Setting:
+        """What is trained for a column, or would be where it is not part of the scale."""
+        return self.scale.setting(column) or column.setting
+
+    def level(self, column: Column) -> str:
+        """How near to the paper's a column is at this scale, in words."""
+        level = self.scale.level(column)
+        said = LEVELS[level]
+        if level == INSTEAD:
+            said = f"{self.setting(column).label} in place of {column.setting.label}: {said}"
+        return said if level == SAME or not column.setting.reduced else f"{said} ({column.setting.reduced})"
+
+    def lacking(self, column: Column) -> str | None:
+        """Why the data of a column are not at hand, or None."""
+        return missing_data(self.setting(column).dataset, self.data_root)
+
+    def __repr__(self) -> str:
+        run = sum(bool(cell.runs) for cell in self.cells.values())
+        return f"{type(self).__name__}({self.artefact.id} at scale {self.scale.name}: {run} of {len(self.cells)} cells run)"
+
+
+def _long(name: str, value: Any) -> bool:
+    """Whether a setting says how much work there is, of which a stand-in does little."""
+    return isinstance(value, int) and not isinstance(value, bool) and name.endswith(("epochs", "steps", "passes"))

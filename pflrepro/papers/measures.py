@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 class Value:
     """What a measure finds in one run: a number, NaN where there is none.
 
-    clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None.
+    clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None. each: what has
+    a number, where it is not a client: the rounds of a time.
     """
 
     number: float
     clients: np.ndarray | None = None
     weights: np.ndarray | None = None
+    each: str = "clients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +228,11 @@ SECONDS = Measure("seconds", "seconds a round of training", _seconds, "s", 3, "l
 
 
 def _local_seconds(evidence: Evidence) -> Value:
-    return Value(float(timing(evidence.history, evaluation=False).training))
+    """The first tested rounds warm up, as in `timing`; rounds have the same clients in all methods, so that they compare in pairs."""
+    history, first = evidence.history, min(1, len(evidence.history["round"]) - 2)
+    rounds = np.diff(history["round"])[first:].astype(np.float64)
+    spent = (np.asarray(history["seconds"]) - np.asarray(history["seconds_aggregation"]))[1:][first:]
+    return Value(float(timing(history, evaluation=False).training), spent / rounds, rounds, "tested rounds")
 
 
 LOCAL_SECONDS = Measure(
@@ -281,7 +287,7 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
     return replace(measure, name=f"{measure.name}-to-{row}", title=title, of=of, unit="times", clients=False)
 
 
-def overhead_over(row: str, measure: Measure = SECONDS) -> Measure:
+def overhead_over(row: str, measure: Measure = LOCAL_SECONDS) -> Measure:
     """What a measure is more than that of another row, in percent of it."""
     ratio = ratio_to(row, measure)
 

@@ -1,21 +1,26 @@
 """pFedFDA, "Personalized Federated Learning via Feature Distribution Adaptation" (NeurIPS 2024): its tables of accuracies.
 
 100 clients, coins of 0.3, everybody in the last of 200 rounds, 5 epochs, batch 50, rate 0.01, momentum 0.5, weight decay 5e-4, split
-80/20 [P section 5.1, C.2; C]. The accuracy after the last round, weighted by test samples [C]; printed as a fraction, its spread is over
-clients, so one trial. Tests every 20 rounds here: only the last one counts.
+80/20 [P section 5.1, C.2; C]. The accuracy after the last round, weighted by test samples [C]; printed as a fraction with its spread
+over clients, so one trial. Tests every 20 rounds here: only the last one counts. The least difference that counts as one is two
+standard errors between means over two draws of so many clients, by the printed spreads: nothing is said of other trials.
 
-Of the baselines: five personal epochs of Ditto, five head epochs of FedRep and FedBABU, one of FedPAC at rate 0.1 [P C.2]; FedAvgFT tunes
-all layers for five epochs behind the last round [C]; Local trains in the rounds in which a client is drawn [C]. Grids are printed, the
-values that were chosen are lost [?]: Ditto's lambda 0.1, APFL's alpha 0.5, FedPAC's lambda 1 and pFedMe's 15 are ours, and so are
-pFedMe's K 5 and personal rate 0.1, of which nothing is said. FedRoD's personal head is its own [?], LG-FedAvg shares the last layer and
-starts from the common initial model [?]. pFedFDA as released, with one coefficient and a true minimum in [0, 1] [P section 5.1].
+Of the baselines: five personal epochs of Ditto, five head epochs of FedRep and FedBABU, one of FedPAC at rate 0.1 [P C.2]; FedAvgFT
+tunes all layers for five epochs behind FedAvg's last round [C]; Local trains in the rounds in which a client is drawn [C]. Grids
+are printed, the values that were chosen are lost [?]: Ditto's lambda 0.1, APFL's alpha 0.5, FedPAC's lambda 1 and pFedMe's 15 are
+ours, and so are pFedMe's K 5 and personal rate 0.1, of which nothing is said. FedRoD's personal head is its own [?], LG-FedAvg shares
+the last layer and starts from the common initial model [?]. pFedFDA as released, with one coefficient [P section 5.1] and a true
+minimum in [0, 1].
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pflrepro.papers.artefact import Artefact, Column, column, fast, row, scales
-from pflrepro.papers.claims import above, best, gain_grows, top
-from pflrepro.papers.measures import FDA_ACCURACY, gain_over, mean_over, overhead_over
+from pflrepro.papers.claims import above, best, falls_across, gain_grows, top
+from pflrepro.papers.measures import FDA_ACCURACY, Evidence, Measure, Value, gain_over, mean_over
+from pflrepro.papers.model_measures import newcomers, tuned
 from pflrepro.papers.settings import (
     CIFAR10_DEALT,
     CIFAR10_S,
@@ -35,25 +40,26 @@ from pflrepro.papers.views.table import Table
 # ---- the rows ------------------------------------------------------------------------------------------------------------------------
 LOCAL = row("Local", aliases=("Local Only",))
 FEDAVG, APFL, FEDPAC, PFEDFDA = row("FedAvg"), row("APFL"), row("FedPAC"), row("pFedFDA")
-FEDAVGFT = row("FedAvgFT", tune_when="end")
+FEDAVGFT = row("FedAvgFT", tune_when="end")  # the same as FINE_TUNED, as a training of its own
+FINE_TUNED = row("FedAvgFT", "fedavg", key="fedavgft", measure=tuned(epochs=5), note="measured on FedAvg's run")
 DITTO = row("Ditto", proximal=0.1, personal_epochs=5, note="lambda not printed: 0.1 of the grid")
 FEDBABU = row("FedBABU", tune_parts="head", tune_epochs=5, tune_when="end")
 FEDREP = row("FedRep", head_epochs=5)
 FEDROD, LG, PFEDME = row("FedRoD"), row("LG-FedAvg"), row("pFedMe")
-ROWS = (LOCAL, FEDAVG, FEDAVGFT, APFL, DITTO, FEDBABU, FEDPAC, FEDREP, FEDROD, LG, PFEDME, PFEDFDA)
+ROWS = (LOCAL, FEDAVG, FINE_TUNED, APFL, DITTO, FEDBABU, FEDPAC, FEDREP, FEDROD, LG, PFEDME, PFEDFDA)
 MAIN = ("fedavg", "fedavgft", "ditto", "fedpac", "pfedfda")
 EVERY = 20  # rounds from test to test
 
 
 # ---- Table 1: covariate shift and few samples ----------------------------------------------------------------------------------------
-def _percent(setting: Setting, percent: int) -> Setting:
+def percent_of(setting: Setting, percent: int) -> Setting:
     """So many percent of every client's training samples."""
     return setting.share(percent / 100).with_(f"{setting.label}, {percent} %")
 
 
 def _shifted(key: str, setting: Setting, percent: int) -> Column:
     return column(
-        *(f"{key}/{percent}", _percent(setting, percent), FDA_ACCURACY),
+        *(f"{key}/{percent}", percent_of(setting, percent), FDA_ACCURACY),
         label=f"{percent} %",
         group=setting.label,
         dataset=setting.label,
@@ -97,6 +103,7 @@ TABLE1 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("pfedfda_table1",),
+    tolerance=2.0,
     trials=1,
     spread="clients",
     about="Half of 100 clients see corrupted images, and all train on 100 to 25 % of their samples. The paper claims the largest gains "
@@ -154,10 +161,11 @@ TABLE2 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("pfedfda_table2",),
+    tolerance=2.0,
     trials=1,
     spread="clients",
-    about="All samples, no corruption: 1,000 writers, or Dirichlet shares of three sets of pictures among 100 clients. The paper claims "
-    "to be among the best three everywhere.",
+    about="All samples, no corruption: 1,000 writers, or Dirichlet shares of three sets of pictures among 100 clients. The paper "
+    "claims to be among the best three everywhere.",
 )
 
 # ---- Table 3: one batch a client -----------------------------------------------------------------------------------------------------
@@ -175,7 +183,7 @@ TABLE3 = Artefact(
     scales=scales(
         fast(
             200,
-            "the paper's own setting on CIFAR-100; the first half of CIFAR-10 in place of all, from which 6,300 images are drawn anyway",
+            "the paper's own setting on CIFAR-100; in place of CIFAR-10 its first half, which has the 6,300 images that are drawn",
             every=EVERY,
             instead={"cifar10": SCARCE_CIFAR10.with_("CIFAR10-half, 50 samples", dataset="cifar10-half")},
         ),
@@ -188,89 +196,98 @@ TABLE3 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("pfedfda_table3",),
+    tolerance=4.5,
     trials=1,
     spread="clients",
-    about="63 samples a client, of which 50, a single batch, train. Classes by Dirichlet shares of 0.1: alpha is lost in the text, and the "
-    "accuracies are far above those of 0.5 [inferred]. The paper claims that pFedFDA is best where samples are extremely few.",
+    about="63 samples a client, of which 50, a single batch, train. Classes by Dirichlet shares of 0.1: alpha is lost in the text, and "
+    "the accuracies are far above those of 0.5 [inferred]. The paper claims that pFedFDA is best where samples are extremely few.",
 )
 
-# ---- Table 5: how many coefficients --------------------------------------------------------------------------------------------------
-NB = row(
-    *("pFedFDA NB", "pfedfda"),
-    key="nb",
-    coefficients="none",
-    aliases=("pFedFDA NB (local statistics only, beta=1)",),
-    note="beta = 1 in training and in the test: the server averages local statistics [C]",
-)
-SB = row("pFedFDA SB", "pfedfda", key="sb", aliases=("pFedFDA SB (single beta)",))
-MB = row(
-    *("pFedFDA MB", "pfedfda"),
-    key="mb",
-    coefficients="separate",
-    aliases=("pFedFDA MB (separate beta for means and covariance)",),
-)
-_QUARTER = {"label": "CIFAR100-25%", "setting": _percent(CIFAR100_DEALT, 25)}
+# ---- Table 4: new clients ------------------------------------------------------------------------------------------------------------
+# Neither data set nor alpha nor which half trains is stated: the levels are those of CIFAR10 with 0.5 [inferred], the first half [?].
+_FIRST = {"partition": "pfedfda-dirichlet:0.5+first-of=100", "clients": 50}
+OLD_CLIENTS = CIFAR10_DEALT.with_("CIFAR10, 50 of 100 clients", **_FIRST)
+CORRUPTIONS = {
+    "motion-blur": "motion blur",
+    "defocus-blur": "defocus blur",
+    "gaussian-noise": "Gaussian noise",
+    "shot-noise": "shot noise",
+    "impulse-noise": "impulse noise",
+    "frost": "frost",
+    "fog": "fog",
+    "jpeg": "JPEG compression",
+    "brightness": "brightness",
+    "contrast": "contrast",
+}
 
 
-def _ablated(alpha: str, label: str, setting: Setting, percent: int = 100) -> Column:
+def arriving(corruption: str = "") -> Measure:
+    """New clients' accuracy: FedBABU and FedPAC by the better of five epochs of the head or of all [P C.3], others in their own way."""
+    own, tried = (
+        newcomers(*how, corruption=corruption, metric="test_accuracy", printed=100.0)
+        for how in (("own", 0), ("plain", 5, ("head", "all")))
+    )
+
+    def of(evidence: Evidence) -> Value:
+        return (tried if evidence.run.experiment.algorithm in ("fedbabu", "fedpac") else own).of(evidence)
+
+    return replace(own, name=f"arriving-{corruption or 'clean'}", of=of, digits=1)
+
+
+def _new(key: str, corruption: str, said: str) -> Column:
+    where = {"dataset": "CIFAR10", "setting": f"new clients; {said}"}
     return column(
-        *(f"{label.lower().rstrip('%')}/{alpha}", _percent(dirichlet(setting, alpha), percent), FDA_ACCURACY),
-        label=label,
-        group=f"Dir({alpha})",
-        dataset=label,
-        model="CNN5",
-        setting=f"Dir({alpha})",
+        key, OLD_CLIENTS, arriving(corruption), label=said.split(" severity")[0], group="new clients", **where
     )
 
 
-_FEW = ("cifar100-25/0.1", "cifar100-25/0.5")
-_ACCURACIES = tuple(
-    _ablated(alpha, *how)
-    for alpha in ("0.1", "0.5")
-    for how in (("CIFAR100", CIFAR100_DEALT), ("CIFAR100-25%", CIFAR100_DEALT, 25), ("CIFAR100-S", CIFAR100_S))
-)
-TABLE5 = Artefact(
-    "pfedfda/table5",
-    "pFedFDA Table 5: no, one or two coefficients",
-    rows=(NB, SB, MB),
+_HALF = CIFAR10_DEALT.with_("CIFAR10-half, 50 of 100 clients", dataset="cifar10-half", **_FIRST)
+_SHOWN = ("original", "new", "gaussian-noise", "fog", "brightness", "contrast")
+TABLE4 = Artefact(
+    "pfedfda/table4",
+    "pFedFDA Table 4: clients that come after the training",
+    rows=(FEDAVG, FEDAVGFT, FEDBABU, FEDPAC, PFEDFDA),
     columns=(
-        *_ACCURACIES,
         column(
-            "overhead",
-            dirichlet(CIFAR100_DEALT, "0.5"),
-            overhead_over("nb").of_metric("computation_overhead_pct_seconds_per_iteration", digits=1),
-            label="overhead",
-            dataset="CIFAR100",
+            *("original", OLD_CLIENTS, FDA_ACCURACY),
+            label="original clients",
+            dataset="CIFAR10",
+            setting="original clients; original input",
         ),
+        _new("new", "", "original input"),
+        *(_new(kind, kind, f"{said} severity 3") for kind, said in CORRUPTIONS.items()),
     ),
     scales=scales(
         fast(
-            200,
-            "CIFAR-100 with a quarter of the samples: the two columns as the paper runs them",
+            100,
+            "the first half of CIFAR-10, 100 rounds, four methods; new clients clean and under four corruptions without photographs",
             every=EVERY,
-            columns=_FEW,
+            rows=("fedavg", "fedavgft", "fedpac", "pfedfda"),
+            columns=_SHOWN,
+            instead=dict.fromkeys(_SHOWN, _HALF),
         ),
         seeds=1,
         every=EVERY,
     ),
     claims=(
+        best("pfedfda", source="pFedFDA section 5.2: best on original and new clients"),
         *(
-            above(
-                name, "nb", tuple(each.key for each in _ACCURACIES), source="pFedFDA section 5.3: interpolation helps"
+            falls_across(
+                "fedavg", ("new", kind), source="pFedFDA Table 4: FedAvg loses most under contrast, frost, fog"
             )
-            for name in ("sb", "mb")
+            for kind in ("contrast", "frost", "fog")
         ),
-        above("mb", "sb", _FEW, source="pFedFDA Table 5: two coefficients help where samples are few"),
     ),
     views=(Table(), Points()),
-    sources=("pfedfda_table5",),
+    sources=("pfedfda_table4",),
+    tolerance=3.0,
     trials=1,
     spread="clients",
-    about="Local statistics only (NB), one coefficient between local and global ones (SB), one for means and one for the covariance (MB). "
-    "The overheads of SB and MB are lost in the text.",
+    about="Half of 100 clients train; the other half come later, with clean images or all of them corrupted. pFedFDA fits its "
+    "classifier to them in closed form. Most heads of the printed table are lost: put back in the released code's order [inferred].",
 )
 
-# ---- Table 7: digits of five domains ---------------------------------------------------------------------------------------------------
+# ---- Table 7: digits of five domains -------------------------------------------------------------------------------------------------
 DIGIT_ACCURACY = FDA_ACCURACY.of_metric("test_accuracy_pct", digits=2)
 GAIN = gain_over("local", DIGIT_ACCURACY)
 SHARES = (25, 50, 75, 100)
@@ -280,7 +297,7 @@ _OTHERS = tuple(each.key for each in _SUITE[1:])
 
 def _digits(percent: int) -> tuple[Column, Column]:
     """Accuracy, and what is gained over local training."""
-    setting, group = _percent(DIGIT5_DOMAINS, percent), f"{percent} %"
+    setting, group = percent_of(DIGIT5_DOMAINS, percent), f"{percent} %"
     where = {"dataset": "Digit-5", "model": "CNN5", "setting": f"{percent}% of training samples"}
     return (
         column(f"{percent}", setting, DIGIT_ACCURACY, label="accuracy", group=group, **where),
@@ -295,7 +312,7 @@ def _digits(percent: int) -> tuple[Column, Column]:
 
 
 _ON_DIGIT3 = {
-    f"{percent}{gain}": _percent(DIGIT3_DOMAINS, percent).with_(rounds=40)
+    f"{percent}{gain}": percent_of(DIGIT3_DOMAINS, percent).with_(rounds=40)
     for percent in (25, 50)
     for gain in ("", "/gain")
 }
@@ -337,8 +354,8 @@ TABLE7 = Artefact(
     sources=("pfedfda_table7",),
     trials=1,
     spread="clients",
-    about="Four clients a domain (MNIST, SVHN, USPS, synthetic digits, MNIST-M), all in every round. FedAvg's gain at 100 % is printed as "
-    "+0.32, though 88.19 - 88.51 is -0.32, and its mean gain holds that. No spread is printed.",
+    about="Four clients a domain (MNIST, SVHN, USPS, synthetic digits, MNIST-M), all in every round. FedAvg's gain at 100 % is printed "
+    "as +0.32, though 88.19 - 88.51 is -0.32, and its mean gain holds that. No spread is printed.",
 )
 
-ARTEFACTS = (TABLE1, TABLE2, TABLE3, TABLE5, TABLE7)
+ARTEFACTS = (TABLE1, TABLE2, TABLE3, TABLE4, TABLE7)

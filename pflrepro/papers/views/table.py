@@ -30,7 +30,8 @@ MARKS = {
 class Table(Shown):
     """Rows by columns; the best of a column is bold, the second underlined, as papers print them.
 
-    columns: keys (None: all). difference: whether ours minus the published number is shown behind ours.
+    columns: keys (None: all). difference: whether ours minus the published number is shown behind ours. The spread behind a number is
+    over what the paper's is: seeds, or clients.
     """
 
     columns: tuple[str, ...] | None = None
@@ -68,7 +69,8 @@ class Table(Shown):
         if not cell.runs:
             return ""
         digits = cell.column.digits if cell.column.digits is not None else cell.measure.digits
-        text = mean_and_spread(cell.ours, cell.spread, digits) or "none"
+        spread = cell.over_clients if study.artefact.spread == "clients" else cell.spread
+        text = mean_and_spread(cell.ours, spread, digits) or "none"
         away = cell.ours - cell.published
         if self.difference and not math.isnan(away) and cell.level != "stand-in":
             text += f" [{number(away, digits, sign=True)}]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pflrepro.errors import unknown
-from pflrepro.papers import dbe, dbe_models, demo, gpfl, learning
+from pflrepro.papers import dbe, dbe_models, demo, gpfl, learning, pfedfda_costs, pfedfda_figures, pfedfda_tables
 from pflrepro.papers.artefact import Artefact
 
 PAPERS: dict[str, str] = {
@@ -27,7 +27,14 @@ def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
 
 
 ARTEFACTS: dict[str, Artefact] = _by_id(
-    demo.DIGITS, learning.METHODS, *dbe.ARTEFACTS, *dbe_models.ARTEFACTS, *gpfl.ARTEFACTS
+    demo.DIGITS,
+    learning.METHODS,
+    *dbe.ARTEFACTS,
+    *dbe_models.ARTEFACTS,
+    *gpfl.ARTEFACTS,
+    *pfedfda_tables.ARTEFACTS,
+    *pfedfda_costs.ARTEFACTS,
+    *pfedfda_figures.ARTEFACTS,
 )
 
 

@@ -139,14 +139,14 @@ class Studied:
     def evidence(self, row: str, column: str) -> list[Evidence]:
         """What was run of a cell, one a seed, to look further into."""
         runs, _ = self.runs(self.artefact.row(row), self.artefact.column(column))
-        return [self._evidence(run, column) for run in runs.values()]
+        return [self._evidence(run, row, column) for run in runs.values()]
 
-    def _evidence(self, run: Run, column: str) -> Evidence:
+    def _evidence(self, run: Run, row: str, column: str) -> Evidence:
         seed = run.experiment.seed
 
-        def beside(row: str) -> Evidence | None:
+        def beside(row: str = row, column: str = column) -> Evidence | None:
             other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
-            return None if other is None else self._evidence(other, column)
+            return None if other is None else self._evidence(other, row, column)
 
         return Evidence(run, self.store, self.data_root, self.device, beside)
 
@@ -158,7 +158,7 @@ class Studied:
         values: dict[int, Value] = {}
         for seed, run in runs.items():
             try:
-                values[seed] = measure.of(self._evidence(run, column.key))
+                values[seed] = measure.of(self._evidence(run, row.key, column.key))
             except (UserError, RunFailed) as error:  # a measure on models needs the data, where no reading is kept
                 reason = str(error)
         level = self.scale.level(column)

@@ -139,6 +139,10 @@ class APFL(Method):
             return after | self.personal_model(local.alpha, local.personal, ctx.pick(local.params, "shared"))
         return after | mixture(local.alpha, local.personal, local.params)
 
+    def notes(self, local: Tree, client: Tree, ctx: Context) -> Tree:
+        """`alpha`, the share of the personal model."""
+        return super().notes(local, client, ctx) | local.only(["alpha"])
+
 
 def mixture(alpha: Tensor, personal: Tree, shared: Tree) -> Tree:
     """alpha v + (1 - alpha) w for the groups of v; exactly v at 1 and w at 0."""

@@ -233,6 +233,13 @@ class Method:
         """The parameters that are tested after local training."""
         return local.params
 
+    def notes(self, local: Tree, client: Tree, ctx: Context) -> Tree:
+        """What of `local` is worth a look behind the adaptation before a test: coefficients that were found, say; default: nothing.
+
+        Read by `pflrepro.simulation.inspection.notes` alone; no number of a run depends on it.
+        """
+        return Tree()
+
     def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
         """Scores [B, C], the largest wins; from `params` and `ctx.info` alone."""
         return self.forward(params, x, ctx).logits

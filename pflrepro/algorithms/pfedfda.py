@@ -154,7 +154,7 @@ class PFedFDA(Method):
         if ctx.phase.name == "personalise":
             rows = local.store.without(["step"])[: self.rows_of_a_pass(ctx.task)]
             stats = self.personalise(rows, ctx, self.test_rows)
-            return left | Tree(params=Tree(head=self.head(stats, ctx)))
+            return left | stats.only(["beta"]) | Tree(params=Tree(head=self.head(stats, ctx)))
         if ctx.phase.name == "train" and self.features == "after":
             return left
         return left | self.personalise(local.store, ctx) | Tree(store=self.store(ctx))
@@ -186,6 +186,10 @@ class PFedFDA(Method):
 
     def trained(self, local: Tree, ctx: Context) -> Tree:
         return super().trained(local, ctx) | Tree(head=self.head(local, ctx))
+
+    def notes(self, local: Tree, client: Tree, ctx: Context) -> Tree:
+        """`beta` [2] of the test, for means and for covariance."""
+        return super().notes(local, client, ctx) | local.only(["beta"])
 
     # ---- the server ----------------------------------------------------------------------------------------------------------
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:

@@ -25,7 +25,8 @@ examples:
   pflrepro run --algorithm fedavg+dbe --dataset digits --partition dirichlet:0.1 --clients 20 --rounds 20 --seeds 3
   pflrepro list artefacts --json
 
-With --json, accuracies are fractions in [0, 1] and a number that does not exist is null.
+With --json, accuracies of runs are fractions in [0, 1], numbers of artefacts in the unit of their column, and a number that does
+not exist is null.
 Exit codes: 0 done, 1 a run failed, 2 bad input. PFLREPRO_TRACEBACK=1 shows the traceback behind an error message.
 """
 

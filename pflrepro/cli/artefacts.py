@@ -11,8 +11,8 @@ from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_places, assignment,
 from pflrepro.cli.output import Answer, table
 
 SCORE_COLUMNS = (
-    *("artefact", "row", "column", "published", "ours", "spread", "low", "high", "unit", "n", "scale", "level"),
-    *("rounds", "verdict"),
+    *("artefact", "row", "column", "published", "ours", "spread", "low", "high", "interval"),
+    *("unit", "n", "scale", "level", "rounds", "verdict"),
 )
 CLAIM_COLUMNS = ("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome")
 SCORE = """Published numbers beside ours with their 95 % intervals, in the unit of their column, and the claims with their tests.

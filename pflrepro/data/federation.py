@@ -138,6 +138,13 @@ class Federation:
         other.rows = self.rows | {"train": train, "valid": valid}
         return other
 
+    def part(self, clients: Sequence[int]) -> Federation:
+        """Some of the clients alone, in that order, numbered from 0; the samples are not copied."""
+        other = object.__new__(Federation)
+        other.__dict__.update(self.__dict__)
+        other.rows = {split: [rows[client] for client in clients] for split, rows in self.rows.items()}
+        return other
+
     def sizes(self, split: str) -> np.ndarray:
         """The number of samples of each client in a split, int64 [N]."""
         return np.array([len(part) for part in self.rows[split]], dtype=np.int64)

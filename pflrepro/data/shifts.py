@@ -128,7 +128,23 @@ def _augment_once(task: _Task) -> Clients:
 
 def _corrupt_half(task: _Task) -> Clients:
     """The first half of the clients get a corruption and a severity each, for training and test images [pFedFDA 4.2]."""
-    return _corrupted(task, [pair_of(client, task.value) for client in range(len(task.clients.train) // 2)])
+    pairs = corruptions(task.spec.shift, len(task.clients.train))
+    return _corrupted(task, [pair for pair in pairs if pair[0]])
+
+
+def corruptions(shift: str, clients: int) -> list[tuple[str, int]]:
+    """Corruption and severity of each client's images under a shift of a data set; ("", 0) for a client without.
+
+    Example:
+        >>> corruptions("corrupt-half:code", 4)
+        [('motion-blur', 1), ('defocus-blur', 2), ('', 0), ('', 0)]
+    """
+    kind, _, value = shift.partition(":")
+    if kind == "corrupt-all":
+        name, severity = value.split(",")
+        return [(name, int(severity))] * clients
+    half = clients // 2 if kind == "corrupt-half" else 0
+    return [pair_of(client, value) for client in range(half)] + [("", 0)] * (clients - half)
 
 
 def pair_of(client: int, assignment: str) -> tuple[str, int]:
@@ -141,8 +157,7 @@ def pair_of(client: int, assignment: str) -> tuple[str, int]:
 
 def _corrupt_all(task: _Task) -> Clients:
     """Every client's images with one corruption [pFedFDA 4.7]."""
-    kind, severity = task.value.split(",")
-    return _corrupted(task, [(kind, int(severity))] * len(task.clients.train))
+    return _corrupted(task, corruptions(task.spec.shift, len(task.clients.train)))
 
 
 def _corrupted(task: _Task, pairs: Sequence[tuple[str, int]]) -> Clients:

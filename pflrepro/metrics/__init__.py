@@ -5,11 +5,12 @@ Names load their module on first use; nothing is imported here.
 * of a history: `accuracy` (pooled and plain curves), `selection` (rules that take one number from a curve), `curves` (rounds to a
   threshold, convergence), `fairness` (spread over clients), `cost` (time, numbers sent, operations, memory).
 * of models: `predictions` (labels and scores of a simulation's models), `classification` (accuracy, macro-F1, AUC of arrays),
-  `personalisation` (per client; GRP-FED's scores).
+  `personalisation` (per client; GRP-FED's scores), `newcomers` (clients that come later; plain fine-tuning).
 * of features and models, looked inside: `mdl` (description length of a layer's features), `leakage` (samples recovered from uploads,
-  PSNR), `representations` (features of any layer, t-SNE, Fisher ratio, distances, class separation), `theory` (pFedFDA's Theorem 1,
-  divergences between domains). Tutorials: `notebooks/tutorials/{mdl,leakage,tsne}.ipynb`; pictures: the same names in `pflrepro.viz`.
-* between methods: `intervals` (bootstrap), `comparison` (paired tests), `ranks` (Friedman, Nemenyi).
+  PSNR), `representations` (features of any layer, t-SNE, Fisher ratio, distances), `separation` (of classes and clients, silhouette),
+  `theory` (pFedFDA's Theorem 1, divergences between domains).
+  Tutorials: `notebooks/tutorials/{mdl,leakage,tsne}.ipynb`; pictures: the same names in `pflrepro.viz`.
+* between methods: `intervals` (bootstrap), `comparison` (paired tests).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _NAMES = {
     "predict": ".predictions",
     "Predictions": ".predictions",
     "grp_fed_scores": ".personalisation",
+    "newcomers": ".newcomers",
+    "tuned": ".newcomers",
     "macro_f1": ".classification",
     "auc": ".classification",
     "client_spread": ".fairness",
@@ -30,10 +33,10 @@ _NAMES = {
     "bootstrap": ".intervals",
     "over_clients": ".intervals",
     "over_seeds": ".intervals",
+    "over_weighted_clients": ".intervals",
     "t_interval": ".intervals",
     "paired": ".comparison",
     "holm": ".comparison",
-    "average_ranks": ".ranks",
     "timing": ".cost",
     "Probe": ".probe_training",
     "online_codelength": ".mdl",
@@ -47,6 +50,9 @@ _NAMES = {
     "tsne": ".representations",
     "fisher_ratio": ".representations",
     "local_bias": ".representations",
+    "class_separation": ".separation",
+    "client_distances": ".separation",
+    "silhouette": ".separation",
     "Setting": ".theory",
     "risk": ".theory",
     "best_beta": ".theory",

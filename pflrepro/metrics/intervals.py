@@ -80,6 +80,25 @@ def over_clients(
     return _resampled((right / samples,), _mean, method, level, resamples, seed)
 
 
+def over_weighted_clients(
+    values: Any, weights: Any, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> Interval:
+    """The percentile interval of a weighted mean over clients of any measure, when clients are resampled with their weights.
+
+    values, weights: [N], weights positive: sum_i w_i v_i / sum_i w_i.
+
+    Example, with a mean of 250:
+        >>> found = over_weighted_clients([100.0, 300.0], [1, 3])
+        >>> found.value, found.low, found.high
+        (250.0, 100.0, 300.0)
+    """
+    values, weights = _numbers(values), _numbers(weights)
+    _check("percentile", level, resamples)
+    if values.shape != weights.shape or not (weights > 0).all():
+        raise UserError(f"{len(values)} values need as many positive weights, not {weights.tolist()}")
+    return _resampled((values * weights, weights), _share, "percentile", level, resamples, seed)
+
+
 def over_seeds_and_clients(
     correct: Any, samples: Any, *, pooled: bool = True, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> Interval:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from pflrepro.errors import UserError, check_range, check_word
-from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_features, check_labels, check_set
+from pflrepro.metrics.separation import class_separation
+from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_features
 from pflrepro.models.layers import LOGITS, layer_outputs
 from pflrepro.models.split import SplitModel
 from pflrepro.randomness import generator
@@ -97,12 +98,12 @@ def collect_layers(
         raise UserError(f"no client has samples in its {split} part")
     found: dict[str, list[Tensor]] = {layer: [] for layer in layers}
     labels = []
-    for model, chosen in zip(client_models(simulation, index, after), rows, strict=True):
+    for model, chosen in zip(client_models(simulation, index, after, adapted), rows, strict=True):
         if not len(chosen):
             continue
         x, y = simulation.federation.batch(torch.as_tensor(chosen, device=simulation.device), simulation.dtype)
         labels.append(y.cpu().numpy())
-        for layer, z in layer_features(model, x, layers, adapted or after).items():
+        for layer, z in layer_features(model, x, layers).items():
             found[layer].append(z)
     clients = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
     facts = (np.concatenate(labels), clients)
@@ -124,15 +125,10 @@ def _rows(simulation: Simulation, split: str, limit: int | None, seed: int) -> l
     return [part[mine - (end - len(part))] for part, mine, end in zip(rows, parts, ends, strict=True)]
 
 
-def layer_features(model: ClientModel, x: Tensor, layers: Sequence[str], adapted: bool = True) -> dict[str, Tensor]:
+def layer_features(model: ClientModel, x: Tensor, layers: Sequence[str]) -> dict[str, Tensor]:
     """[n, ...] flattened to [n, K] of each of `layers` for the samples x, through one client's model; see `collect_layers`."""
     program, method, ctx = model.program, model.program.method, model.context
-    params = model.params
-    if not adapted:
-        params = program.tested(model.received, model.row, program.scalars(None, model.clock))
-        statistics = program.statistics(model.received, model.row)
-        ctx = ctx.at(buffers=statistics.get(ctx.role, {}))
-    task = program.task
+    params, task = model.params, program.task
     network = SplitModel(task.base.skeleton, task.head.skeleton, task.features)
     found: dict[str, list[Tensor]] = {layer: [] for layer in layers}
     with torch.no_grad():
@@ -219,7 +215,7 @@ def fisher_ratio(features: Features) -> np.ndarray:
     return result
 
 
-# ---- between models and classes ------------------------------------------------------------------------------------------------
+# ---- between models ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Distance:
     """How far two models' features of the same samples are apart, means over the samples.
@@ -268,29 +264,6 @@ def similarity(one: Tensor, other: Tensor) -> float:
 
 def _unit(z: Tensor) -> Tensor:
     return torch.nn.functional.normalize(z, dim=1)
-
-
-def class_separation(z: Tensor, labels: Tensor) -> float:
-    """tr S_b / tr S_w: S_b = sum_c n_c |m_c - m|^2, S_w = sum_c sum_{y=c} |z - m_c|^2, over the classes that occur.
-
-    NaN with fewer than two classes; 0 for equal features; infinite where only classes differ; deviations within rounding of the
-    numbers are 0. Times (n - c) / (c - 1) it is the index of Calinski and Harabasz (1974).
-
-    Example, class means 1 and 5: S_b = 16, S_w = 4:
-        >>> class_separation(torch.tensor([[0.0], [2.0], [4.0], [6.0]]), torch.tensor([0, 0, 1, 1]))
-        4.0
-    """
-    labels = check_labels(labels)
-    z, labels = check_set((z, labels), int(labels.max()) + 1 if len(labels) else 1)
-    z, classes = z.double(), labels.unique()
-    if len(classes) < 2:
-        return float("nan")
-    means = torch.stack([z[labels == c].mean(0) for c in classes])
-    own = means[torch.searchsorted(classes, labels)]
-    least = ROUNDING * torch.finfo(z.dtype).eps * z.abs().amax(0)
-    parts = (own - z.mean(0), z - own)
-    between, within = (float(part.where(part.abs() > least, 0.0).square().sum()) for part in parts)
-    return between / within if within > 0 else (0.0 if between == 0 else float("inf"))
 
 
 def prediction_shares(scores: Tensor, classes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -104,7 +104,7 @@ def best(row: str, columns: Sequence[str] | None = None, source: str = "") -> Cl
 
 
 def top(row: str, k: int, columns: Sequence[str] | None = None, source: str = "") -> Claim:
-    """The row is among the `k` best, in each column: at least as many others are worse as this takes."""
+    """The row is among the `k` best, in each column: all others but at most `k` - 1 are worse."""
     return _claim("top", (row,), columns, source, k=k)
 
 
@@ -147,13 +147,13 @@ def within(one: str, other: str, points: float, columns: Sequence[str] | None = 
 class Grid:
     """What claims are held against: the rows and columns of an artefact, what was measured, and the direction of each column.
 
-    lower: keys of columns where less is better. labels: row or column key -> as printed.
+    lower: the cells where less is better. labels: row or column key -> as printed.
     """
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     samples: Mapping[Place, Sample]
-    lower: frozenset[str]
+    lower: frozenset[Place]
     labels: Mapping[str, str]
 
 
@@ -168,8 +168,12 @@ def contrasts(claim: Claim, grid: Grid) -> list[tuple[Contrast, float]]:
             found.append((Contrast(said, tuple(weights), column), bound))
 
     def pair(one: str, other: str, column: str) -> list[tuple[Place, float]]:
-        sign = -1.0 if column in grid.lower else 1.0
+        sign = -1.0 if (one, column) in grid.lower else 1.0
         return [((one, column), sign), ((other, column), -sign)]
+
+    def better(one: str, other: str, column: str) -> None:
+        word = "<" if (one, column) in grid.lower else ">"
+        add(f"{name(one)} {word} {name(other)}", column, pair(one, other, column))
 
     if claim.form in ("gain_grows", "rises_across", "falls_across"):
         first, last = columns[0], columns[-1]
@@ -186,11 +190,11 @@ def contrasts(claim: Claim, grid: Grid) -> list[tuple[Contrast, float]]:
         return found
     for column in columns:
         if claim.form == "above":
-            add(f"{name(claim.rows[0])} > {name(claim.rows[1])}", column, pair(*claim.rows, column))
+            better(*claim.rows, column)
         elif claim.form in ("best", "top"):
-            others = [row for row in grid.rows if row != claim.rows[0]]
-            for other in others:
-                add(f"{name(claim.rows[0])} > {name(other)}", column, pair(claim.rows[0], other, column))
+            for other in grid.rows:
+                if other != claim.rows[0]:
+                    better(claim.rows[0], other, column)
         elif claim.form in ("rises", "falls"):
             measured = [row for row in claim.rows if (row, column) in grid.samples]
             if len(measured) > 1:
@@ -205,8 +209,8 @@ def contrasts(claim: Claim, grid: Grid) -> list[tuple[Contrast, float]]:
         elif claim.form == "within":
             points = dict(claim.more)["points"]
             for one, other in (claim.rows, claim.rows[::-1]):
-                said = f"{name(one)} at most {points:g} above {name(other)}"
-                add(said, column, [((other, column), 1.0), ((one, column), -1.0)], -points)
+                said = f"{name(one)} > {name(other)} - {points:g}"
+                add(said, column, [((one, column), 1.0), ((other, column), -1.0)], -points)
     return found
 
 
@@ -221,23 +225,25 @@ def judge(claims: Sequence[Claim], grid: Grid) -> list[Outcome]:
 
 
 def _merged(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
-    """One outcome a column for `top`: kept where enough others are shown to be worse, broken where `k` are shown to be better."""
+    """One outcome a column for `top`: that of the `k`-th strongest rival, so kept where all but `k` - 1 are shown to be worse.
+
+    Broken where `k` rivals are shown to be better. With fewer than `k` rivals there is nothing to test.
+    """
     k, merged = int(dict(claim.more)["k"]), []
     for column in dict.fromkeys(each.column for each in tested):
-        mine = sorted((each for each in tested if each.column == column), key=lambda each: each.difference)
-        words = [each.outcome for each in mine]
-        needed = len(mine) - (k - 1)
-        decisive = mine[min(k - 1, len(mine) - 1)]  # the best of those that must be worse
-        if RISING in words:
-            outcome = RISING
-        elif words.count(KEPT) >= needed:
-            outcome = KEPT
-        else:
-            outcome = BROKEN if words.count(BROKEN) >= k else UNDECIDED
-        said = f"{grid.labels[claim.rows[0]]} among the best {k}"
+        mine = sorted((each for each in tested if each.column == column), key=_confidence)
+        if len(mine) < k:
+            continue
+        outcome = RISING if any(each.outcome == RISING for each in mine) else mine[k - 1].outcome
         places = tuple(dict.fromkeys(place for each in mine for place in each.places))
-        merged.append(replace(decisive, said=said, outcome=outcome, places=places))
+        said = f"{grid.labels[claim.rows[0]]} among the best {k}"
+        merged.append(replace(mine[k - 1], said=said, outcome=outcome, places=places))
     return merged
+
+
+def _confidence(outcome: Outcome) -> float:
+    """From -1, shown to be reversed, to 1, shown as claimed."""
+    return 0.0 if math.isnan(outcome.p) else math.copysign(1.0 - outcome.p, outcome.difference)
 
 
 def _test(contrast: Contrast, bound: float, grid: Grid, source: str) -> Outcome:

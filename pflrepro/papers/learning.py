@@ -23,7 +23,7 @@ _PERSONALISED = (
     *("fedavgft", "per-fedavg", "pfedme", "ditto", "apfl", "fedphp", "fedper", "fedrep", "lg-fedavg", "fedrod"),
     *("fedbabu", "fedfomo", "apple", "fedpac", "fedproto", "fedavg+dbe", "gpfl", "pfedfda", "grp-fed"),
 )
-_NAMES = {
+_TITLES = {
     **{name: entry.title for name, entry in ALGORITHMS.items()},
     **{name: f"FedAvg+{PLUGINS[alias].title}" for alias, name in ALIASES.items() if alias in METHOD_PLUGINS},
 }
@@ -31,7 +31,7 @@ _NAMES = {
 METHODS = Artefact(
     "results/methods",
     "Learning check: all methods on digits",
-    rows=tuple(row(label, name, **_ON_DIGITS.get(name, {})) for name, label in _NAMES.items()),
+    rows=tuple(row(label, name, **_ON_DIGITS.get(name, {})) for name, label in _TITLES.items()),
     columns=(column("practical/digits", PRACTICAL),),
     scales=(SMOKE, fast(50, "all of digits, 20 clients, 50 rounds, 5 seeds", seeds=5)),
     claims=tuple(

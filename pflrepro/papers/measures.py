@@ -23,6 +23,7 @@ from pflrepro.metrics.selection import check_rule
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
+    from pflrepro.simulation.simulation import Simulation
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,16 +64,13 @@ class Evidence:
         """
         question = Question(name, self.run.round_of(moment), tuple(sorted(options.items())), revision)
 
-        def ask() -> Mapping[str, Any]:
-            from pflrepro.experiments.revive import (
-                revive,
-            )  # loads the framework, which a list of artefacts does without
+        return self.store.reading(self.run, question, lambda: take(self.simulation(question.round)))
 
-            return take(
-                revive(self.run, question.round, store=self.store, data_root=self.data_root, device=self.device)
-            )
+    def simulation(self, moment: Moment) -> Simulation:
+        """The run behind a moment, to look into; see `pflrepro.experiments.revive`."""
+        from pflrepro.experiments.revive import revive  # loads the framework, which a list of artefacts does without
 
-        return self.store.reading(self.run, question, ask)
+        return revive(self.run, moment, store=self.store, data_root=self.data_root, device=self.device)
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,8 @@ class Measure:
 
     name: what a question calls it. title, unit: as an axis says them. better: `higher`, `lower` or "". metric: its name in the
     published files. printed: what a published value is multiplied with to have our unit. moments: whose models it needs.
-    clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words.
+    clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words. cheaper: (scale, measure):
+    the same with less work, at a scale that cannot afford all of it.
     """
 
     name: str
@@ -95,6 +94,11 @@ class Measure:
     moments: tuple[Moment, ...] = ()
     clients: bool = False
     rule: str = ""
+    cheaper: tuple[tuple[str, Measure], ...] = ()
+
+    def at(self, scale: str) -> Measure:
+        """The measure as a scale takes it."""
+        return dict(self.cheaper).get(scale, self)
 
     def of_metric(self, metric: str, printed: float = 1.0, digits: int | None = None) -> Measure:
         """The same under another name, unit or precision in the published files."""

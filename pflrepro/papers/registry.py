@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pflrepro.errors import unknown
-from pflrepro.papers import dbe, demo, gpfl, learning
+from pflrepro.papers import dbe, dbe_models, demo, gpfl, learning
 from pflrepro.papers.artefact import Artefact
 
 PAPERS: dict[str, str] = {
@@ -26,7 +26,9 @@ def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
     return table
 
 
-ARTEFACTS: dict[str, Artefact] = _by_id(demo.DIGITS, learning.METHODS, *dbe.ARTEFACTS, *gpfl.ARTEFACTS)
+ARTEFACTS: dict[str, Artefact] = _by_id(
+    demo.DIGITS, learning.METHODS, *dbe.ARTEFACTS, *dbe_models.ARTEFACTS, *gpfl.ARTEFACTS
+)
 
 
 def find(name: str | Artefact) -> Artefact:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pflrepro.metrics.intervals import over_clients, over_seeds
+from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
 from pflrepro.papers.artefact import SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Outcome, Sample
 from pflrepro.papers.measures import Measure, Value
@@ -58,16 +58,13 @@ class Cell:
 
     row: Row
     column: Column
+    measure: Measure
     level: str
     printed: PublishedNumber | None
     values: Mapping[int, Value] = field(default_factory=dict)
     runs: Mapping[int, Run] = field(default_factory=dict)
     reason: str = ""
     rising: bool = False
-
-    @property
-    def measure(self) -> Measure:
-        return self.row.measure or self.column.measure
 
     @property
     def key(self) -> tuple[str, str]:
@@ -116,8 +113,8 @@ class Cell:
         value = next(iter(self.values.values()), None)
         if value is None or value.clients is None or len(value.clients) < 2:
             return math.nan, math.nan, ""
-        found = over_clients(value.clients * value.weights / 100.0, value.weights)
-        return 100.0 * found.low, 100.0 * found.high, f"bootstrap, {found.n} clients"
+        found = over_weighted_clients(value.clients, value.weights)
+        return found.low, found.high, f"bootstrap, {found.n} clients"
 
     def sample(self) -> Sample:
         """The cell as claims are held against it."""

@@ -91,6 +91,8 @@ class Setting:
     def stand_in(self) -> Setting:
         """A small setting of the same kind, on the embedded digits: it shows that everything runs, nothing else."""
         skew = "pathological:2" if "pathological" in self.partition else "dirichlet:0.5"
+        if parse(self.partition).choice == "first-of":  # others come later
+            skew += "+first-of=8"
         small = {"lr": 0.1, "batch_size": 10, "min_size": 10, "fit_batch": False, "momentum": 0.0, "proxy": ""}
         work = {"local_epochs": 1, "local_steps": min(2, self.settings.local_steps), "augment": "none"}
         split = "@conv1" if "@" in self.model else ""

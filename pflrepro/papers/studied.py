@@ -14,7 +14,7 @@ from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import INSTEAD, LEVELS, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.availability import missing_data, missing_part
 from pflrepro.papers.claims import Counts, Grid, Outcome, judge
-from pflrepro.papers.measures import Evidence, Value
+from pflrepro.papers.measures import Evidence, Measure, Value
 from pflrepro.papers.numbers import find_number
 from pflrepro.papers.result import FRAME_COLUMNS, Cell
 from pflrepro.papers.settings import Setting
@@ -90,8 +90,11 @@ class Studied:
 
     def moments(self, row: Row, column: Column) -> tuple[str | int, ...]:
         """The moments whose models the cell's measure needs, but the last, which is always kept."""
-        measure = row.measure or column.measure
-        return tuple(moment for moment in measure.moments if moment != "last")
+        return tuple(moment for moment in self.measure(row, column).moments if moment != "last")
+
+    def measure(self, row: Row, column: Column) -> Measure:
+        """What is measured of a cell, in the form that the scale affords."""
+        return (row.measure or column.measure).at(self.scale.name)
 
     # ---- what was found ----------------------------------------------------------------------------------------------------
     @cached_property
@@ -127,7 +130,7 @@ class Studied:
         return Evidence(run, self.store, self.data_root, self.device, beside)
 
     def _cell(self, row: Row, column: Column) -> Cell:
-        measure = row.measure or column.measure
+        measure = self.measure(row, column)
         labels = (row.label, *row.aliases)
         printed = find_number(self.artefact.sources, labels, dict(column.printed) | dict(row.printed), measure.metric)
         runs, reason = self.runs(row, column)
@@ -135,7 +138,7 @@ class Studied:
         for seed, run in runs.items():
             values[seed] = measure.of(self._evidence(run, column.key))
         level = self.scale.level(column)
-        return Cell(row, column, level, printed, values, runs, reason, self._rising(runs, column, level))
+        return Cell(row, column, measure, level, printed, values, runs, reason, self._rising(runs, column, level))
 
     def _rising(self, runs: Mapping[int, Run], column: Column, level: str) -> bool:
         """Whether a run is an unfinished curve: fewer rounds than the paper's, and its best in the last tenth of them."""
@@ -153,9 +156,8 @@ class Studied:
         if self.scale.stand_in:
             return []
         samples = {key: sample for key, cell in self.cells.items() if (sample := cell.sample()).numbers}
-        measures = {column.key: column.measure for column in self.artefact.columns}
         labels = {row.key: row.label for row in self.rows} | {each.key: each.label for each in self.artefact.columns}
-        lower = frozenset(key for key, measure in measures.items() if measure.better == "lower")
+        lower = frozenset(key for key, cell in self.cells.items() if cell.measure.better == "lower")
         keys = tuple(key for key in self.artefact.row_keys if key not in self.also)
         return judge(self.artefact.claims, Grid(keys, self.artefact.column_keys, samples, lower, labels))
 

@@ -12,11 +12,11 @@ from pflrepro.algorithms.phases import Clock
 from pflrepro.algorithms.task import Context
 from pflrepro.errors import UserError
 from pflrepro.simulation.launch import Launch
-from pflrepro.simulation.loop import Loop, tested_one, train_one
+from pflrepro.simulation.loop import Loop, adapted_one, tested_one, train_one
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.threads import single_threaded
-from pflrepro.trees import Tree
+from pflrepro.trees import Tree, stack
 
 ROWS = 500  # samples that go through a network at once
 
@@ -58,11 +58,14 @@ class ClientModel:
             return torch.cat([function(part) for part in x.split(ROWS)])
 
 
-def client_models(simulation: Simulation, index: int = 0, after: bool = False) -> list[ClientModel]:
+def client_models(
+    simulation: Simulation, index: int = 0, after: bool = False, adapted: bool = True
+) -> list[ClientModel]:
     """The models of all clients of seed number `index`, with what they receive now.
 
     `after` False: before local training, adapted where the method adapts (as the curve's last point). True: after the local training
-    of a further round, which is run on copies; the simulation stays as it is.
+    of a further round, which is run on copies; the simulation stays as it is. `adapted` False leaves out what a method adapts before
+    its tests (FedBABU's fine-tuning).
     """
     check_replica(simulation, index)
     dispatcher = simulation.dispatcher
@@ -72,8 +75,33 @@ def client_models(simulation: Simulation, index: int = 0, after: bool = False) -
         launch = further_round(simulation, program, index, everyone)
     else:
         launch = dispatcher.test_launch(program, simulation.replicas[index], clock, everyone)
+        launch.adapt, launch.adapt_tables = (launch.adapt, launch.adapt_tables) if adapted else ([], [])
     with single_threaded(simulation.device), torch.no_grad():
         return [_model(program, launch, i, after, clock) for i in range(len(launch))]
+
+
+def notes(simulation: Simulation, index: int = 0) -> dict[str, np.ndarray]:
+    """What the method of seed number `index` finds while it adapts before a test (`Method.notes`): name -> one row a client [N, ...].
+
+    pFedFDA: `beta` [N, 2]; APFL: `alpha` [N]; most methods: nothing. The adaptation is run on copies, as for a test of every client
+    with what it receives now.
+
+    Example:
+        >>> import pflrepro
+        >>> experiment = pflrepro.Experiment.for_dataset("pfedfda", "digits", clients=3, rounds=2)
+        >>> notes(pflrepro.simulate(experiment, rounds=1, workers=1))["beta"].shape
+        (3, 2)
+    """
+    check_replica(simulation, index)
+    dispatcher = simulation.dispatcher
+    program, everyone = dispatcher.program(Loop()), np.arange(simulation.task.clients)
+    launch = dispatcher.test_launch(program, simulation.replicas[index], dispatcher.clock(simulation.round), everyone)
+    with single_threaded(simulation.device), torch.no_grad():
+        rows = [
+            program.notes(adapted_one(program, launch, i), *launch.row(i), launch.scalars[""])
+            for i in range(len(launch))
+        ]
+    return {name: leaf.cpu().numpy() for name, leaf in stack(rows).flat().items()}
 
 
 def check_replica(simulation: Simulation, index: int) -> None:

@@ -107,14 +107,19 @@ def _train(program: Program, launch: Launch, i: int, received: Tree, row: Tree) 
     return _run_phases(program, launch, i, local, received, row)
 
 
+def adapted_one(program: Program, launch: Launch, i: int) -> Tree:
+    """`local` of row `i` behind the phases that a copy goes through before it is tested."""
+    received, row = launch.row(i)
+    local = program.begin_adapting(received, row, launch.scalars[""])
+    return _run_phases(program, launch, i, local, received, row, adapting=True)
+
+
 def tested_one(program: Program, launch: Launch, i: int) -> tuple[Tree, Tree]:
     """(parameters, statistics) that row `i` is tested with before local training, adapted where the method adapts."""
-    received, row = launch.row(i)
-    scalars = launch.scalars[""]
     if not launch.adapt:
-        return program.tested(received, row, scalars), program.statistics(received, row)
-    local = program.begin_adapting(received, row, scalars)
-    local = _run_phases(program, launch, i, local, received, row, adapting=True)
+        received, row = launch.row(i)
+        return program.tested(received, row, launch.scalars[""]), program.statistics(received, row)
+    local = adapted_one(program, launch, i)
     return local.params, local.get("buffers", Tree())
 
 

@@ -151,6 +151,10 @@ class Program:
         """The parameters that are tested after local training."""
         return self.method.trained(local, self.context(None, scalars, received, row))
 
+    def notes(self, local: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
+        """What the method notes of `local` behind the adaptation of a test."""
+        return self.method.notes(local, row.client, self.context(None, scalars, received, row))
+
     def score(self, params: Tree, statistics: Tree, batch: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
         """`correct` predictions and summed cross-entropy `loss` of one test batch."""
         ctx = self.context(None, scalars, received, row)

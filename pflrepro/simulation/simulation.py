@@ -65,7 +65,7 @@ class Simulation:
         if len(seeds) == 0 or len(set(seeds)) != len(seeds):
             raise UserError(f"seeds must be one or more different numbers, not {list(seeds)}")
         refuse_unfit_samples(method, model, federation, settings)
-        self.method, self.settings, self.seeds = method, settings, list(seeds)
+        self.method, self.model, self.settings, self.seeds = method, model, settings, list(seeds)
         if device is not None and torch.device(device) != federation.device:
             federation = federation.to(device)
         self.federation = federation.hold_out(method.holdout)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from matplotlib import colormaps
@@ -22,34 +24,48 @@ from pflrepro.metrics.representations import Features
 from pflrepro.style import new_figure, style
 
 SHAPES = "osD^v<>PXph*8d"
+CHARACTERS = 13  # of a title, an inch
+
+
+class Snapshot(Protocol):
+    """Class and client of each point, int64 [n], and the number of clients: `Features`, or what was kept of them."""
+
+    labels: np.ndarray
+    clients: np.ndarray
+    count: int
 
 
 def planes(
-    snapshots: Sequence[Features],
+    snapshots: Sequence[Snapshot],
     points: Sequence[np.ndarray],
     titles: Sequence[str] | None = None,
     colour: str = "class",
+    title: str = "",
 ) -> Figure:
     """One panel a snapshot, all in one projection (`pflrepro.metrics.representations.tsne`).
 
-    colour: `class` (hues around the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one shape);
-    a colour bar tells which hue is which.
+    titles: of the panels, several lines where they have some; None: round and moment of the `Features`. colour: `class` (hues around
+    the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one shape); a colour bar tells which hue is
+    which.
     """
     _check(snapshots, points, colour)
     count = _count(snapshots, colour)
-    across = min(4, len(snapshots))
-    down = -(-len(snapshots) // across)
+    down = -(-len(snapshots) // 4)
+    across = -(-len(snapshots) // down)
+    names = titles or [caption(snapshot) for snapshot in snapshots]
+    lines = max(name.count("\n") for name in names)
     limits = _limits(points)
     with style():
-        figure = new_figure(1.0 + 2.7 * across, 0.5 + 2.7 * down)
+        figure = new_figure(1.0 + 2.7 * across, 0.5 + (2.7 + 0.16 * lines) * down)
         panels = figure.subplots(down, across, squeeze=False)
         for place, panel in enumerate(panels.flat):
             if place >= len(snapshots):
                 panel.set_visible(False)
                 continue
             _scatter(panel, snapshots[place], points[place], colour, limits, count)
-            panel.set_title(titles[place] if titles else caption(snapshots[place]))
+            panel.set_title(names[place])
         _bar(figure, list(panels.flat), colour, count)
+        figure.suptitle("\n".join(textwrap.wrap(title, int(CHARACTERS * figure.get_figwidth()))), x=0.01, ha="left")
     return figure
 
 
@@ -96,7 +112,7 @@ def _gif(moving, writer) -> bytes:
         return path.read_bytes()
 
 
-def _check(snapshots: Sequence[Features], points: Sequence[np.ndarray], colour: str) -> None:
+def _check(snapshots: Sequence[Snapshot], points: Sequence[np.ndarray], colour: str) -> None:
     if not snapshots or len(snapshots) != len(points):
         raise UserError(f"one plane a snapshot is needed, one at least, not {len(points)} for {len(snapshots)}")
     if any(len(each.labels) != len(plane) for each, plane in zip(snapshots, points, strict=True)):
@@ -111,7 +127,7 @@ def _limits(points: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return joint.min(0) - margin, joint.max(0) + margin
 
 
-def _count(snapshots: Sequence[Features], colour: str) -> int:
+def _count(snapshots: Sequence[Snapshot], colour: str) -> int:
     """How many hues there are: one a client, or one a class up to the last that occurs."""
     if colour == "client":
         return max(snapshot.count for snapshot in snapshots)
@@ -128,7 +144,7 @@ def _bar(figure: Figure, panels: list[Axes], colour: str, count: int) -> None:
     figure.colorbar(shown, ax=panels, label=colour, ticks=MaxNLocator(12, integer=True), aspect=30, fraction=0.05)
 
 
-def _scatter(panel: Axes, snapshot: Features, points: np.ndarray, colour: str, limits, count: int) -> None:
+def _scatter(panel: Axes, snapshot: Snapshot, points: np.ndarray, colour: str, limits, count: int) -> None:
     hues = _hues(count)[snapshot.labels if colour == "class" else snapshot.clients]
     for client in np.unique(snapshot.clients):
         mine = snapshot.clients == client

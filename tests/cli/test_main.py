@@ -155,7 +155,12 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["run", "--algorithm", ":Method"], r".*Method"),
         (["run", "--algorithm", "fedavgg"], r"unknown \w+ 'fedavgg'; valid: fedavg, "),
         (["run", "--algorithm", "fedavg", "--dataset", "digit"], r"unknown data set 'digit'; valid: digits, "),
-        (["run", "--algorithm", "fedavg", "--drop-last", "--keep-last"], r"not allowed with argument"),
+        (
+            ["run", "--algorithm", "fedavg", "--drop-last", "--no-drop-last"],
+            r"--drop-last or --no-drop-last is given twice",
+        ),
+        (["run", "--algorithm", "fedavg", "--rounds", "2", "--lr=1", "--rounds=3"], r"--rounds is given twice"),
+        (["run", "--algorithm", "fedavg", "--weights", "equal"], r"unknown weights of the average 'equal'; valid: "),
         (["run", "--algorithm", "fedavg", "--store"], r"argument --store: expected one argument"),
         (["plan", "dbe/table55"], r"unknown artefact 'dbe/table55'; valid: dbe/table5, "),
         (["plan", "dbe/table5", "--scale", "papr"], r"unknown scale of dbe/table5 'papr'; valid: paper, "),
@@ -167,7 +172,7 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["reproduce", "demo/digits", "--methods", ","], r"expected names separated by commas, not ','"),
         (
             ["reproduce", "demo/digits", "--methods", "fedagv"],
-            r"unknown method of demo/digits 'fedagv'; valid: fedavg, ",
+            r"unknown row of demo/digits 'fedagv'; valid: fedavg, ",
         ),
     ],
 )

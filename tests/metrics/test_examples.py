@@ -15,10 +15,13 @@ import pytest
 import pflrepro.metrics
 
 LIGHT = (
-    *("accuracy", "classification", "comparison", "cost", "curves", "fairness", "intervals", "ranks", "selection"),
+    *("accuracy", "classification", "comparison", "cost", "curves", "fairness", "intervals", "selection"),
     "theory",
 )
-MODULES = (*LIGHT, "effort", "leakage", "mdl", "personalisation", "predictions", "representations")
+MODULES = (
+    *LIGHT,
+    *("effort", "leakage", "mdl", "newcomers", "personalisation", "predictions", "representations", "separation"),
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,0 +1,197 @@
+"""What a trained model is worth to clients that did not train it, and to its own clients after plain fine-tuning.
+
+trained = pflrepro.simulate(experiment)
+federation = pflrepro.load_federation(later.data)
+newcomers(trained, federation).weighted
+tuned(trained, epochs=5).weighted
+
+Everything is done on copies; the simulation that is looked at stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from pflrepro.algorithms.fedavgft import FedAvgFT
+from pflrepro.algorithms.task import Setup
+from pflrepro.data.federation import Federation
+from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.metrics.personalisation import PerClient
+from pflrepro.models import build_model
+from pflrepro.models.split import parameters_of
+from pflrepro.simulation.inspection import check_replica, client_models
+from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.start import setup_of, task_of
+from pflrepro.trees import Tree, stack
+
+NETWORK = ("base", "head")
+HOW = ("own", "plain")
+
+
+def newcomers(
+    simulation: Simulation,
+    federation: Federation,
+    how: str = "own",
+    epochs: int = 0,
+    parts: str = "all",
+    index: int = 0,
+) -> PerClient:
+    """Accuracy of clients that come when the training of seed number `index` is over, on their test parts, as fractions.
+
+    A new client receives what the server would send and starts as every client did, with the trained parameters wherever it starts
+    with a copy of the shared ones (Ditto's v, FedRoD's personal head); parts that only clients hold (FedPer's head) start as they were
+    first drawn. What the server keeps a client (FedPAC's heads) is the old clients' mean [inferred].
+
+    Args:
+        federation: the new clients. index: which of the simulation's seeds.
+        how: `own`, the method's own way: `epochs` rounds of one local epoch without aggregation, a client's uploads come back to itself
+            alone; tested right after the last of them ("method-specific warm-up", 10 epochs [DBE App. D.4]; rounds, so that every
+            phase of a method has its share [inferred]). 0: tested as it arrives, adapted where the method adapts before a test
+            (pFedFDA fits its classifier, FedAvg does nothing [FDA]). `plain`: cross-entropy on the network alone, see `tuned` (5 epochs
+            [FDA]; 10 for FedAvg, Per-FedAvg and FedBABU [DBE App. D.4], on the platform for every method [LIB]).
+        parts: what `plain` trains, `all`, `head` or `base`.
+
+    Raises `UserError` for a method whose server holds a model of every client (APPLE, FedFomo): it has none for a new one.
+
+    Example, whose server has been trained by the first three of five clients:
+        >>> import pflrepro
+        >>> from pflrepro.data.specs import new_clients
+        >>> old, new = new_clients("dirichlet:0.5", 3, 2)
+        >>> first = pflrepro.Experiment.for_dataset("fedavg", "digits", partition=old, clients=3, rounds=2)
+        >>> trained = pflrepro.simulate(first, rounds=1, workers=1)
+        >>> later = pflrepro.load_federation(pflrepro.DataConfig("digits", new, clients=2))
+        >>> newcomers(trained, later).values.shape
+        (2,)
+    """
+    check_word("way to adapt new clients", how, HOW)
+    check_range("epochs", epochs, 0, integer=True)
+    if how == "plain":
+        return tuned(arrived(simulation, federation, index), epochs, parts)
+    if epochs == 0:
+        return _tested(arrived(simulation, federation, index), "correct")
+    rounds = {"rounds": epochs, "local_epochs": 1, "every": epochs, "evaluate_after": True}
+    each = (federation.part([client]) for client in range(federation.clients))
+    found = [_tested(arrived(simulation, one, index, workers=1, **rounds), "correct_after") for one in each]
+    return PerClient(*(np.concatenate([getattr(one, name) for one in found]) for name in ("values", "samples")))
+
+
+def tuned(simulation: Simulation, epochs: int = 5, parts: str = "all", index: int = 0) -> PerClient:
+    """Accuracy of the clients' models after plain fine-tuning, on their test parts, as fractions.
+
+    Every client copies base and head of what the method would test, not adapted, and trains them on its training data by the run's
+    SGD with fresh momentum, on cross-entropy alone: w <- w - eta grad l_i(w). What else a method has (DBE's bias, FedRoD's second
+    head) is left out. On FedAvg this is FedAvgFT, number for number.
+
+    Args:
+        epochs: 5 [FDA-code]; 0: the copies as they are. parts: `all`, only the `head` or only the `base`.
+        index: which of the simulation's seeds.
+
+    Example:
+        >>> import pflrepro
+        >>> experiment = pflrepro.Experiment.for_dataset("fedavg", "digits", clients=3, rounds=2)
+        >>> trained = pflrepro.simulate(experiment, rounds=1, workers=1)
+        >>> tuned(trained, epochs=1).weighted > 0
+        True
+    """
+    models = client_models(simulation, index, adapted=False)
+    role, method = simulation.method.roles[-1], FedAvgFT(tune_parts=parts, tune_epochs=epochs, tune_from="local")
+    settings = {"rounds": simulation.round, "receivers": "all", "statistics": "personal"}
+    copies = _simulation(simulation, method, simulation.federation, index, settings)
+    copies.round = simulation.round  # whose batches are drawn
+    start, replica = stack([model.params.only(NETWORK) for model in models]), copies.replicas[0]
+    shapes = [
+        {path: leaf.shape for path, leaf in tree.flat().items()} for tree in (replica.clients.only(NETWORK), start)
+    ]
+    if shapes[0] != shapes[1]:
+        raise UserError(
+            f"plain fine-tuning needs the base and head of {simulation.model}; those of {type(simulation.method).__name__} are others"
+        )
+    replica.clients = replica.clients | start
+    if replica.kept.has_leaves():
+        replica.kept = Tree(shared=stack([model.statistics[role].only(NETWORK) for model in models]))
+    return _tested(copies, "correct")
+
+
+def arrived(
+    simulation: Simulation, federation: Federation, index: int = 0, workers: int | None = None, **changes: Any
+) -> Simulation:
+    """New clients with the trained server of seed number `index`, before their first round; see `newcomers`.
+
+    changes: of `Settings`; by default no round, all clients take part and receive.
+    """
+    method = simulation.method
+    check_replica(simulation, index)
+    if method.server_store:
+        raise UserError(f"the server of {type(method).__name__} holds a model of every client, and none of a new one")
+    settings = {"rounds": 0, "participation": 1.0, "participation_low": 0.0, "receivers": "all"} | changes
+    new = _simulation(simulation, method, federation, index, settings, workers)
+    trained, replica = simulation.replicas[index], new.replicas[0]
+    everyone = list(range(federation.clients))
+    setup, larger = (_setup(new, trained.server, federation.part(some)) for some in (everyone, [*everyone, 0]))
+    replica.server = trained.server.map(_mean_row, method.init_server(setup), method.init_server(larger))
+    held = replica.server.get("params", Tree())
+    parts = {name: replace(part, params=held.get(name, part.params)) for name, part in setup.parts.items()}
+    setup = replace(setup, parts=parts)
+    replica.clients = stack([method.init_client(setup, setup.info[client]) for client in everyone])
+    replica.averaged = trained.averaged
+    new.prologue_done = True  # the trained server has been through it
+    return new
+
+
+def _mean_row(trained: Tensor, mine: Tensor, larger: Tensor) -> Tensor:
+    """A leaf of the trained server; where it grows with the number of clients it has a row each: the mean row, for every new client."""
+    if mine.shape == larger.shape:
+        return trained
+    return trained.double().mean(0, keepdim=True).to(trained.dtype).expand_as(mine).clone()
+
+
+def _simulation(
+    simulation: Simulation,
+    method: Any,
+    federation: Federation,
+    index: int,
+    changes: dict[str, Any],
+    workers: int | None = None,
+) -> Simulation:
+    """A simulation of another method or other clients, otherwise as that of one seed."""
+    return Simulation(
+        method,
+        federation,
+        simulation.model,
+        replace(simulation.settings, **changes),
+        [simulation.seeds[index]],
+        backend="loop" if workers == 1 else simulation.backend.name,
+        workers=workers,
+        dtype=str(simulation.dtype).removeprefix("torch."),
+    )
+
+
+def _setup(simulation: Simulation, server: Tree, federation: Federation) -> Setup:
+    """The setup of these clients whose network starts with what the server holds of it."""
+    federation = federation.hold_out(simulation.method.holdout)
+    seed, held = simulation.seeds[0], server.get("params", Tree())
+    build = partial(build_model, simulation.model, federation.shape, federation.classes)
+    network, redraw = build(seed), partial(build, seed)
+    task = task_of(federation, network, simulation.settings)
+    for name in NETWORK:
+        module = getattr(network, name).to(simulation.dtype)
+        own, theirs = parameters_of(module), held.get(name, Tree())
+        if own.keys() == theirs.keys() and all(own[path].shape == theirs[path].shape for path in own):
+            module.load_state_dict(dict(theirs), strict=False)
+    return setup_of(task, simulation.method, network, seed, simulation.device, simulation.dtype, redraw)
+
+
+def _tested(simulation: Simulation, name: str) -> PerClient:
+    """The last test of a simulation's only seed, run to its end; NaN for a client without test samples."""
+    simulation.step()  # at its end already: the test alone
+    while not simulation.finished:
+        simulation.step()
+    history = simulation.history(0)
+    samples = history["test_samples"]
+    there = np.where(samples > 0, history[name][-1], np.nan)
+    return PerClient(there / np.maximum(samples, 1), samples)

@@ -1,0 +1,129 @@
+"""What is measured on the predictions of all clients' models on the pooled test set: one kept answer serves all of these measures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pflrepro.data.heterogeneity import total_variation
+from pflrepro.errors import UserError, check_word
+from pflrepro.experiments.result import Moment
+from pflrepro.papers.measures import Evidence, Measure, Value
+from pflrepro.papers.model_measures import Arrays, over_clients, rule_of
+
+if TYPE_CHECKING:
+    from pflrepro.metrics.predictions import Predictions
+    from pflrepro.simulation.simulation import Simulation
+
+
+def predictions_of(evidence: Evidence, moment: Moment = "last", after: bool = False) -> Predictions:
+    """The predicted labels of all clients' models on the pooled test set; scores are ones and zeros."""
+    from pflrepro.metrics.classification import predicted_labels
+    from pflrepro.metrics.predictions import Predictions, predict
+
+    def take(simulation: Simulation) -> Arrays:
+        found = predict(simulation, after=after)
+        arrays = {"labels": found.labels, "owner": found.owner, "own": found.own_predicted, "pooled": found.pooled}
+        arrays["ensemble"] = predicted_labels(found.ensemble)
+        if found.global_scores is not None:
+            arrays["server"] = predicted_labels(found.global_scores)
+        sizes = {"classes": np.array(found.classes), "clients": np.array(found.clients)}
+        return {name: array.astype(np.min_scalar_type(array.max())) for name, array in (arrays | sizes).items()}
+
+    kept = evidence.reading("predictions", moment, take, after=after)
+    classes = int(kept["classes"])
+
+    def scores(name: str) -> np.ndarray | None:
+        return np.arange(classes) == kept[name][:, None] if name in kept else None
+
+    return Predictions(
+        classes=classes,
+        after=after,
+        labels=kept["labels"].astype(np.int64),
+        owner=kept["owner"].astype(np.int64),
+        own_scores=scores("own"),
+        pooled_predicted=kept["pooled"].astype(np.int32),
+        ensemble=scores("ensemble"),
+        ensemble_of="probabilities",
+        global_scores=scores("server"),
+        pooled_scores=None,
+        clients=int(kept["clients"]),
+    )
+
+
+GRP_SCORES = {
+    "T_g": "the global model, on all test data",
+    "T_p": "a client's model, on its own test data",
+    "T_r": "a client's model, on all test data",
+    "T_l": "harmonic mean of T_p and T_r of a client",
+}
+NEAREST, FARTHEST = "nearest", "farthest"
+
+
+def grp_fed(score: str, of_client: int | str | None = None) -> Measure:
+    """T_g, T_p, T_r or T_l of GRP-FED (macro-F1), see `personalisation.grp_fed_scores`, in percent.
+
+    of_client: those of one client alone [GRP Figure 5]: its number, or the `nearest` or `farthest` client, by the total variation of
+    its test labels to the pooled ones; there T_g is the global model (the ensemble, where there is none) on the client's test part.
+    """
+    check_word("score of GRP-FED", score, GRP_SCORES)
+
+    def of(evidence: Evidence) -> Value:
+        from pflrepro.metrics.personalisation import grp_fed_scores, of_ensemble, of_global
+
+        predictions = predictions_of(evidence)
+        scores = grp_fed_scores(predictions)
+        vectors = {"T_p": scores.personal, "T_r": scores.general, "T_l": scores.harmonic}
+        if of_client is None:
+            return over_clients(vectors[score], scale=100.0) if score in vectors else Value(100.0 * scores.t_g)
+        if score == "T_g":
+            given = of_ensemble if predictions.global_scores is None else of_global
+            vectors[score] = given(predictions, "macro_f1").values
+        return Value(100.0 * float(vectors[score][_client(predictions, of_client)]))
+
+    whose = (
+        ""
+        if of_client is None
+        else f" of client {of_client}"
+        if isinstance(of_client, int)
+        else f" of the {of_client} client"
+    )
+    alone = {"name": f"{score}{whose.replace(' ', '-')}", "title": f"{score}{whose}: {GRP_SCORES[score]} (macro-F1)"}
+    metric = "global_test_macro_f1" if score == "T_g" and of_client is not None else f"{score}_macro_f1"
+    clients = score != "T_g" and of_client is None
+    more = {"digits": 1, "metric": metric, "printed": 100.0, "clients": clients, "moments": ("last",)}
+    return Measure(of=of, rule=rule_of("last"), **alone, **more)
+
+
+def _client(predictions: Predictions, of_client: int | str) -> int:
+    """The number of a client that is named by it, or by how far its labels are from all labels."""
+    if isinstance(of_client, int):
+        if of_client not in range(predictions.clients):
+            raise UserError(f"clients are 0..{predictions.clients - 1}, or {NEAREST} or {FARTHEST}, not {of_client}")
+        return of_client
+    check_word("client", of_client, (NEAREST, FARTHEST))
+    counts = np.zeros((predictions.clients, predictions.classes), np.int64)
+    np.add.at(counts, (predictions.owner, predictions.labels), 1)
+    apart = total_variation(counts)
+    return int(np.nanargmin(apart) if of_client == NEAREST else np.nanargmax(apart))
+
+
+def local_on_global(aggregated: bool = False) -> Measure:
+    """Accuracy on all test samples: of the models behind a further local training (mean), or of the aggregated one [BR Table 6]."""
+
+    def of(evidence: Evidence) -> Value:
+        from pflrepro.metrics.classification import accuracy, predicted_labels
+        from pflrepro.metrics.personalisation import accuracy_on_pooled
+
+        predictions = predictions_of(evidence, after=True)
+        if not aggregated:
+            return over_clients(accuracy_on_pooled(predictions), scale=100.0)
+        if predictions.global_scores is None:
+            return Value(float("nan"))
+        return Value(100.0 * float(accuracy(predictions.labels, predicted_labels(predictions.global_scores))))
+
+    which = "aggregated" if aggregated else "local"
+    title = f"accuracy of the {which} model{'' if aggregated else 's'} on all test data"
+    more = {"metric": f"{which}_model_accuracy_pct", "moments": ("last",), "clients": not aggregated}
+    return Measure(f"{which}-on-global", title, of, rule=rule_of("last"), **more)

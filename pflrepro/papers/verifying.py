@@ -1,0 +1,85 @@
+"""Regenerate committed numbers aside and compare: does this machine give what was committed?"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pflrepro.errors import UserError
+from pflrepro.experiments.result import Run
+from pflrepro.experiments.run import run as train
+from pflrepro.experiments.store import Store
+from pflrepro.papers.study import Study
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One committed run beside the same run made here.
+
+    committed, here: best accuracy in percent. samples: the largest difference of correct predictions, all clients together, over the
+    tests of the run; of: the test samples.
+    """
+
+    row: str
+    column: str
+    seed: int
+    id: str
+    committed: float
+    here: float
+    samples: int
+    of: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no test of the run differs by more than one sample."""
+        return self.samples <= 1
+
+
+def verify(
+    id: str,
+    scale: str = "fast",
+    *,
+    committed: Store | None = None,
+    methods: Sequence[str] = (),
+    data_root: str | Path | None = None,
+    **how: Any,
+) -> list[Compared]:
+    """Train the runs behind an artefact's committed numbers anew, in a store of their own, and compare each with its committed one.
+
+    committed: where they are; by default those that came with the package. how: see `pflrepro.run`. On the kind of machine that made
+    them they are equal; on another one rounding moves single samples, and a long run may drift apart by more.
+
+    Raises `UserError` where nothing of the artefact is committed at that scale.
+    """
+    with tempfile.TemporaryDirectory(prefix="pflrepro-verify-") as folder:
+        there = committed or Store(Path(folder) / "nothing")
+        study = Study(id, scale, store=there, data_root=data_root, methods=methods)
+        wanted = {row.key for row in study.trained}
+        cells = [cell for cell in study.cells.values() if cell.runs and cell.row.key in wanted]
+        if not cells:
+            raise UserError(f"no number of {id} at scale {scale} is committed")
+        experiments = [run.experiment for cell in cells for run in cell.runs.values()]
+        aside = Store(Path(folder) / "aside", behind=Path(folder) / "nothing")
+        made = train(experiments, store=aside, data_root=data_root, **how)
+        places = [(cell, run) for cell in cells for run in cell.runs.values()]
+        return [_compare(cell, old, new) for (cell, old), new in zip(places, made, strict=True)]
+
+
+def _compare(cell: Any, old: Run, new: Run) -> Compared:
+    theirs, ours = (run.history["correct"].sum(1) for run in (old, new))
+    length = min(len(theirs), len(ours))
+    return Compared(
+        row=cell.row.label,
+        column=cell.column.label,
+        seed=old.experiment.seed,
+        id=old.id,
+        committed=100 * old.accuracy(),
+        here=100 * new.accuracy(),
+        samples=int(np.abs(theirs[:length] - ours[:length]).max()),
+        of=int(old.history["test_samples"].sum()),
+    )

@@ -1,0 +1,125 @@
+"""Features in a plane: t-SNE of several shots in one projection, each with the number of what the eye is told to see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.experiments.result import Moment
+from pflrepro.papers.measures import Evidence
+from pflrepro.papers.model_measures import POINTS, separation
+from pflrepro.papers.projection import Look, projected
+from pflrepro.papers.views.view import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One panel: the features of a row's models in a column at a layer, before or after a further local training.
+
+    layer: see `metrics.representations.collect_layers`. title: by default row, layer and when.
+    """
+
+    row: str
+    column: str
+    layer: str = "features"
+    after: bool = False
+    moment: Moment = "last"
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Planes(Shown):
+    """All shots in one projection, of the first seed; a shot without a run is left out.
+
+    numbers: of `model_measures.SEPARATIONS`, beside each panel, of the features, not of the plane. colour: of the points, `class`
+    (marker shape = client) or `client`. limit: samples a panel. name: of the figure, "" for the main one.
+    """
+
+    shots: tuple[Shot, ...]
+    numbers: tuple[str, ...] = ("class separation",)
+    colour: str = "class"
+    limit: int = POINTS
+    perplexity: float = 30.0
+    seed: int = 0
+    name: str = ""
+
+    def evidence(self, study: Any) -> dict[Shot, Evidence]:
+        """The shots whose runs are there, with the run of the first seed."""
+        found = {shot: study.evidence(shot.row, shot.column) for shot in self.shots}
+        return {shot: evidence[0] for shot, evidence in found.items() if evidence}
+
+    def measured(self, shot: Shot, evidence: Evidence) -> dict[str, float]:
+        """The number of each kind for the samples of a panel."""
+        where = {
+            "layer": shot.layer,
+            "after": shot.after,
+            "moment": shot.moment,
+            "limit": self.limit,
+            "seed": self.seed,
+        }
+        return {kind: separation(kind, **where).of(evidence).number for kind in self.numbers}
+
+    def title(self, study: Any, shot: Shot) -> str:
+        """What a panel is called."""
+        layer = "" if shot.layer == "features" else f", {shot.layer}"
+        label = study.artefact.row(shot.row).label
+        return shot.title or f"{label}{layer}, {'after' if shot.after else 'before'} local training"
+
+    def frame(self, study: Any) -> pd.DataFrame:
+        """One line a shot and number."""
+        import pandas as pd
+
+        lines = [
+            {
+                "panel": self.title(study, shot),
+                "row": shot.row,
+                "column": shot.column,
+                "layer": shot.layer,
+                "after": shot.after,
+                "round": evidence.run.round_of(shot.moment),
+                "run": evidence.run.id,
+                "number": kind,
+                "value": value,
+            }
+            for shot, evidence in self.evidence(study).items()
+            for kind, value in self.measured(shot, evidence).items()
+        ]
+        return pd.DataFrame(lines)
+
+    def table(self, study: Any) -> pd.DataFrame | None:
+        import pandas as pd
+
+        found = self.evidence(study)
+        lines = [
+            {"": self.title(study, shot)} | {kind: f"{value:.2f}" for kind, value in self.measured(shot, each).items()}
+            for shot, each in found.items()
+        ]
+        return pd.DataFrame(lines) if lines else None
+
+    def figures(self, study: Any) -> dict[str, Figure]:
+        from pflrepro.viz.embedding import planes
+
+        found = self.evidence(study)
+        if not found:
+            return {}
+        looks = [Look(evidence, shot.layer, shot.after, shot.moment) for shot, evidence in found.items()]
+        panels = projected(looks, self.limit, self.perplexity, self.seed)
+        titles = []
+        for shot, evidence in found.items():
+            numbers = (f"{kind} {value:.2f}" for kind, value in self.measured(shot, evidence).items())
+            titles.append("\n".join((self.title(study, shot), *numbers)))
+        points = [panel.points for panel in panels]
+        return {self.name: planes(panels, points, titles, self.colour, title=study.caption())}
+
+    def notes(self, study: Any) -> list[str]:
+        found = self.evidence(study)
+        missing = [self.title(study, shot) for shot in self.shots if shot not in found]
+        said = f"t-SNE (perplexity {self.perplexity:g}) of all panels together, at most {self.limit} test samples a panel, first seed"
+        told = (
+            f"{said}; the numbers are of the features themselves, distances between islands of the picture mean little"
+        )
+        return [told, *([f"not run: {'; '.join(missing)}"] if missing else [])]

@@ -1,0 +1,51 @@
+"""Values a client in groups, as box plots."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pflrepro.errors import UserError
+from pflrepro.style import new_figure, style
+
+BOX, MEDIAN = "#0072B2", "#D55E00"
+CHARACTERS = 13  # of a title, an inch
+
+
+def boxes(panels: Mapping[str, Mapping[str, np.ndarray]], axis: str, title: str = "") -> Figure:
+    """One panel beside the other, one box a group (top to bottom as given) with all its values as points behind it.
+
+    panels: name -> group -> values [n]; axis: what the values are. Groups of all panels share one list of names.
+    """
+    names = list(dict.fromkeys(group for groups in panels.values() for group in groups))
+    if not names:
+        raise UserError("there is no group of values to draw")
+    with style():
+        figure = new_figure(1.6 + 3.0 * len(panels), 1.2 + 0.3 * len(names))
+        row = figure.subplots(1, len(panels), squeeze=False, sharey=True, sharex=True)[0]
+        for panel, (name, groups) in zip(row, panels.items(), strict=True):
+            places = [names.index(group) for group in groups]
+            look = {"color": BOX, "lw": 1.0}
+            for place, values in zip(places, groups.values(), strict=True):
+                panel.plot(values, np.full(len(values), place), "|", color=BOX, alpha=0.35, ms=9)
+            panel.boxplot(
+                *([list(groups.values())]),
+                positions=places,
+                vert=False,
+                widths=0.6,
+                showfliers=False,
+                boxprops=look,
+                whiskerprops=look,
+                capprops=look,
+                medianprops={"color": MEDIAN, "lw": 1.6},
+            )
+            panel.set_title(name)
+            panel.set_xlabel(axis)
+        row[0].set_yticks(range(len(names)), names)
+        row[0].set_ylim(len(names) - 0.5, -0.5)
+        wrapped = textwrap.wrap(title, int(CHARACTERS * figure.get_figwidth()))
+        figure.suptitle("\n".join(wrapped), x=0.01, ha="left")
+    return figure

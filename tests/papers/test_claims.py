@@ -1,0 +1,287 @@
+"""Claims on hand-made samples: every form, every outcome, p against SciPy or by hand."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pflrepro.metrics.comparison import holm
+from pflrepro.papers import claims
+from pflrepro.papers.claims import Claim, Counts, Grid, Outcome, Sample, judge
+
+SAMPLES = np.array([10.0, 30.0, 60.0])
+GOOD, MIDDLE, POOR = (72.0, 82.3, 61.9, 92.1), (71.0, 81.1, 61.2, 90.8), (70.0, 80.0, 60.0, 90.0)
+
+
+def cell(*values: float, seeds: tuple[int, ...] = (), weights: np.ndarray | None = None, rising: bool = False):
+    """A cell with these values; each client has the cell's own, if weights are given."""
+    numbers = dict(zip(seeds or range(len(values)), values, strict=True))
+    each = {} if weights is None else {s: (np.full(len(weights), v), weights) for s, v in numbers.items()}
+    return Sample("", numbers, each, rising)
+
+
+def of_clients(*values: float, weights: np.ndarray, seed: int = 0) -> Sample:
+    """A cell of one seed, whose clients have these values."""
+    each = np.array(values)
+    return Sample("", {seed: float(np.average(each, weights=weights))}, {seed: (each, weights)})
+
+
+def grid(lower: tuple[str, ...] = (), **cells: Sample) -> Grid:
+    """A cell is named `a_x`: row and column; `lower`: columns where less is better."""
+    places = {tuple(name.split("_")): sample for name, sample in cells.items()}
+    rows, columns = (tuple(dict.fromkeys(place[axis] for place in places)) for axis in (0, 1))
+    labels = {name: name.upper() for name in (*rows, *columns)}
+    return Grid(rows, columns, places, frozenset(place for place in places if place[1] in lower), labels)
+
+
+def one(claim: Claim, board: Grid) -> Outcome:
+    (found,) = judge([claim], board)
+    return found
+
+
+# ---- the test ----------------------------------------------------------------------------------------------------------------
+def test_seeds_are_paired_and_students_t_decides() -> None:
+    """Seeds differ by ten points, the methods by about two in every seed: paired it is decided, unpaired it would not be."""
+    board = grid(a_x=cell(*GOOD), b_x=cell(*POOR))
+    kept, broken = one(claims.above("a", "b", source="section 5"), board), one(claims.above("b", "a"), board)
+    wanted = stats.ttest_rel(GOOD, POOR)
+    assert (kept.p, kept.adjusted) == pytest.approx((wanted.pvalue, wanted.pvalue))
+    assert kept.difference == pytest.approx(np.mean(GOOD) - np.mean(POOR))
+    assert kept.difference / kept.error == pytest.approx(wanted.statistic)
+    assert (kept.outcome, kept.test, kept.source) == ("kept", "paired t over 4 seeds", "section 5")
+    assert (kept.said, kept.column, set(kept.places)) == ("A > B", "x", {("a", "x"), ("b", "x")})
+    assert stats.ttest_ind(GOOD, POOR).pvalue > 0.5
+    assert (broken.outcome, broken.p, broken.difference) == ("broken", kept.p, pytest.approx(-kept.difference))
+
+
+def test_where_less_is_better_the_smaller_number_is_above() -> None:
+    board = grid(lower=("x",), a_x=cell(*POOR), b_x=cell(*GOOD), a_y=cell(*POOR), b_y=cell(*GOOD))
+    less, more = judge([claims.above("a", "b")], board)
+    assert (less.said, less.outcome) == ("A < B", "kept") and less.difference > 0
+    assert (more.said, more.outcome, more.difference) == ("A > B", "broken", -less.difference)
+
+
+def test_only_common_seeds_are_compared() -> None:
+    first, second = cell(72, 75, 90, seeds=(0, 1, 2)), cell(70, 72.5, seeds=(1, 0))
+    found = one(claims.above("a", "b"), grid(a_x=first, b_x=second))
+    assert found.difference == pytest.approx((-0.5 + 5) / 2)
+    assert found.p == pytest.approx(stats.ttest_rel([72, 75], [72.5, 70]).pvalue)
+    none = one(claims.above("a", "b"), grid(a_x=first, b_x=cell(70, seeds=(7,))))
+    assert (none.outcome, none.test, none.difference) == ("undecided", "none: no common seed", pytest.approx(9.0))
+    assert math.isnan(none.p) and math.isnan(none.adjusted) and math.isnan(none.error)
+
+
+def test_equal_differences_of_few_seeds_prove_nothing() -> None:
+    """Two seeds with the same difference have no spread, so t would be infinite; signs over seeds give p = 1/2."""
+    two = one(claims.above("a", "b"), grid(a_x=cell(72.2, 82.4), b_x=cell(70.1, 80.3)))
+    assert (two.outcome, two.p, two.test) == ("undecided", 0.5, "sign flips over 2 seeds")
+    many = [70.1 + seed for seed in range(6)]
+    six = one(claims.above("a", "b"), grid(a_x=cell(*(value + 2 for value in many)), b_x=cell(*many)))
+    assert (six.outcome, six.p) == ("kept", 2**-5)
+    none = one(claims.above("a", "b"), grid(a_x=cell(70, 71), b_x=cell(70, 71)))
+    assert (none.outcome, none.p, none.difference) == ("undecided", 1.0, 0.0)
+
+
+def test_one_seed_is_tested_over_clients() -> None:
+    weights = np.array([20.0, 20, 40, 40, 10, 10, 60])
+    better, worse = (90.0, 85, 92.5, 90, 90, 90, 85), (75.0, 80, 75, 77.5, 70, 50, 72)
+    board = grid(a_x=of_clients(*better, weights=weights), b_x=of_clients(*worse, weights=weights))
+    found = one(claims.above("a", "b"), board)
+    assert found.difference == pytest.approx(np.average(np.subtract(better, worse), weights=weights))
+    assert math.isnan(found.error)
+    # All seven clients are better off: of 2^7 patterns of signs two are as extreme.
+    assert (found.p, found.outcome, found.test) == (2**-6, "kept", "sign flips over 7 clients")
+    few = [of_clients(*values[:5], weights=weights[:5]) for values in (better, worse)]
+    assert one(claims.above("a", "b"), grid(a_x=few[0], b_x=few[1])).outcome == "undecided"  # 2^-4 at best
+
+
+def test_a_large_client_counts_as_much_as_it_does_in_the_number() -> None:
+    """One client of 970 samples loses a point, the three of 10 gain more: their number falls, and nothing is decided."""
+    weights = np.array([970.0, 10, 10, 10])
+    board = grid(a_x=of_clients(49, 60, 60, 60, weights=weights), b_x=of_clients(*[50] * 4, weights=weights))
+    found = one(claims.above("a", "b"), board)
+    assert found.difference == pytest.approx((-970 + 300) / 1000)
+    # |sums of signs| of (970, 100, 100, 100): 670 and up whenever the large one is not met by three others: all 16.
+    assert found.p == 1.0
+
+
+def test_without_values_of_the_same_clients_one_seed_is_not_tested() -> None:
+    plain = one(claims.above("a", "b"), grid(a_x=cell(90), b_x=cell(10)))
+    assert (plain.outcome, plain.test) == ("undecided", "none: one seed, and no value a client")
+    other = grid(a_x=cell(90, weights=SAMPLES), b_x=cell(10, weights=SAMPLES[::-1]))
+    assert one(claims.above("a", "b"), other).test == "none: one seed, and other clients"
+    seeds = grid(a_x=cell(90, 91.5, weights=SAMPLES), b_x=cell(10, 11, weights=SAMPLES[::-1]))
+    assert one(claims.above("a", "b"), seeds).outcome == "kept"
+
+
+def test_an_unfinished_curve_is_neither_kept_nor_broken() -> None:
+    for a, b in pairwise((GOOD, POOR, GOOD)):
+        found = one(claims.above("a", "b"), grid(a_x=cell(*a), b_x=cell(*b, rising=True)))
+        assert found.outcome == "still rising" and found.p < 0.05
+
+
+def test_claims_are_held_only_against_what_was_measured() -> None:
+    board = grid(a_x=cell(80), b_x=cell(70), a_y=cell(80), c_z=cell(70))
+    assert [found.column for found in judge([claims.above("a", "b")], board)] == ["x"]
+    assert judge([claims.above("a", "b", columns=("y",))], board) == []
+    assert judge([], board) == []
+
+
+# ---- the forms -----------------------------------------------------------------------------------------------------------------
+def test_best_is_above_every_other_row() -> None:
+    found = judge([claims.best("a")], grid(a_x=cell(*GOOD), b_x=cell(*POOR), c_x=cell(*MIDDLE), c_y=cell(*POOR)))
+    assert [(each.said, each.outcome) for each in found] == [("A > B", "kept"), ("A > C", "kept")]
+
+
+@pytest.mark.parametrize(
+    ("k", "rows", "outcome"),
+    [
+        # a is second of four: the best two hold it, the best one does not.
+        (1, (MIDDLE, GOOD, POOR, POOR), "broken"),
+        (2, (MIDDLE, GOOD, POOR, POOR), "kept"),
+        (3, (MIDDLE, GOOD, POOR, POOR), "kept"),
+        (2, (POOR, GOOD, MIDDLE, MIDDLE), "broken"),
+        # One rival that cannot be told apart may be among the best two, two of them may not.
+        (2, (MIDDLE, MIDDLE, POOR, POOR), "kept"),
+        (2, (MIDDLE, MIDDLE, MIDDLE, POOR), "undecided"),
+    ],
+)
+def test_top(k: int, rows: tuple[tuple[float, ...], ...], outcome: str) -> None:
+    board = grid(**{f"{name}_x": cell(*values) for name, values in zip("abcd", rows, strict=True)})
+    found = one(claims.top("a", k), board)
+    assert (found.said, found.outcome) == (f"A among the best {k}", outcome)
+    assert len(found.places) == 4
+    # Its p is that of the k-th strongest rival, so that the outcome follows from it.
+    signed = {
+        each.said: (each.p, each.difference) for each in judge([claims.above("a", other) for other in "bcd"], board)
+    }
+    assert (found.p, found.difference) in signed.values()
+    assert (found.p < 0.05) == (outcome != "undecided")
+
+
+def test_top_is_not_claimed_among_too_few_and_not_of_unfinished_curves() -> None:
+    few = grid(a_x=cell(*GOOD), b_x=cell(*POOR))
+    assert judge([claims.top("a", 2)], few) == []
+    rising = grid(a_x=cell(*GOOD), b_x=cell(*POOR), c_x=cell(*POOR, rising=True))
+    assert one(claims.top("a", 2), rising).outcome == "still rising"
+
+
+def test_gain_grows_compares_the_leads_in_two_columns() -> None:
+    board = grid(a_x=cell(72, 73, 74.1), b_x=cell(70, 71, 72), a_y=cell(65, 64, 66), b_y=cell(60, 58.9, 61.2))
+    found = one(claims.gain_grows("a", "b", ("x", "y")), board)
+    leads = np.subtract([5, 5.1, 4.8], [2, 2, 2.1])
+    assert found.difference == pytest.approx(leads.mean())
+    assert found.p == pytest.approx(stats.ttest_1samp(leads, 0).pvalue)
+    assert (found.said, found.outcome, found.column) == ("lead of A over B grows from X to Y", "kept", "y")
+    assert len(found.places) == 4
+    assert one(claims.gain_grows("a", "b", ("y", "x")), board).outcome == "broken"
+    assert one(claims.gain_grows("b", "a", ("x", "y")), board).outcome == "broken"
+
+
+def test_gain_grows_where_less_is_better() -> None:
+    board = grid(("x", "y"), a_x=cell(2, 2.1), b_x=cell(3, 3.2), a_y=cell(2, 2), b_y=cell(9, 9.3))
+    found = one(claims.gain_grows("a", "b", ("x", "y")), board)
+    assert found.difference == pytest.approx((7 + 7.3 - 1 - 1.1) / 2)
+    assert found.outcome == "kept"
+
+
+def test_rises_and_falls_are_the_trend_along_the_rows() -> None:
+    values = {"a": (1, 2, 3.0), "b": (2, 3.1, 4), "c": (4, 5, 5.8), "d": (3.9, 5.2, 6.1)}
+    board = grid(**{f"{row}_x": cell(*each) for row, each in values.items()})
+    found = one(claims.rises("abcd"), board)
+    slopes = [stats.linregress(range(4), [values[row][seed] for row in "abcd"]).slope for seed in range(3)]
+    assert found.difference == pytest.approx(np.mean(slopes))
+    assert found.p == pytest.approx(stats.ttest_1samp(slopes, 0).pvalue)
+    assert (found.said, found.outcome) == ("rises from A to D", "kept")
+    falls = one(claims.falls("abcd"), board)
+    assert (falls.outcome, falls.difference, falls.p) == ("broken", -found.difference, pytest.approx(found.p))
+
+
+def test_a_trend_is_of_the_numbers_and_of_the_rows_that_were_measured() -> None:
+    """Whether more is better says nothing of a trend; a row that was not run is left out, one alone has no trend."""
+    board = grid(("x",), a_x=cell(3, 3.1), c_x=cell(1, 1.2), d_y=cell(7, 7))
+    (found,) = judge([claims.falls("abcd")], board)
+    assert (found.said, found.column, found.difference) == ("falls from A to C", "x", pytest.approx(1.95))
+
+
+@pytest.mark.parametrize(("claim", "outcome"), [(claims.rises_across, "kept"), (claims.falls_across, "broken")])
+def test_across_columns_the_last_is_held_against_the_first(claim, outcome: str) -> None:
+    board = grid(a_x=cell(1, 2), a_y=cell(9, 9), a_z=cell(3, 4.02))
+    found = one(claim("a", ("x", "y", "z")), board)
+    assert abs(found.difference) == pytest.approx(2.01)
+    assert found.p == pytest.approx(stats.ttest_1samp([2, 2.02], 0).pvalue)
+    assert (found.outcome, found.column) == (outcome, "z")
+    assert found.said == f"A {claim.__name__.split('_')[0]} from X to Z"
+
+
+def test_a_peak_is_above_both_ends() -> None:
+    board = grid(a_x=cell(1, 2, 3), b_x=cell(4, 5.1, 6), c_x=cell(9, 9, 9), d_x=cell(2, 3, 4.1))
+    found = judge([claims.peaks("abcd", at="b")], board)
+    assert [(each.said, each.outcome) for each in found] == [("B > A", "kept"), ("B > D", "kept")]
+    assert [each.outcome for each in judge([claims.peaks("abc", at="b")], board)] == ["kept", "broken"]
+
+
+def test_within_tests_both_bounds() -> None:
+    """Differences -0.5, -0.4, -0.6: above -1 by 0.5 on average, below 1 by 1.5; t = mean / (0.1 / sqrt 3)."""
+    board = grid(a_x=cell(70, 71, 72), b_x=cell(70.5, 71.4, 72.6))
+    found = judge([claims.within("a", "b", 1.0)], board)
+    assert [(each.said, each.outcome) for each in found] == [("A > B - 1", "kept"), ("B > A - 1", "kept")]
+    assert [each.difference for each in found] == pytest.approx([-0.5, 0.5])
+    for each, margin in zip(found, (0.5, 1.5), strict=True):
+        t = margin / (0.1 / math.sqrt(3))
+        assert each.p == pytest.approx(1 - t / math.sqrt(t**2 + 2))  # two-sided, two degrees of freedom
+    assert [each.outcome for each in judge([claims.within("a", "b", 0.1)], board)] == ["broken", "kept"]
+
+
+# ---- many claims -----------------------------------------------------------------------------------------------------------------
+def test_a_claims_own_p_decides_and_holms_over_all_tells_what_is_firm() -> None:
+    """Three seeds, by hand: with two degrees of freedom p = 1 - t / sqrt(t^2 + 2), and t^2 = n mean^2 / s^2."""
+    a, b, c = (70.0, 72.0, 71.0), (68.0, 70.1, 69.2), (60.0, 61.0, 66.0)
+    board = grid(a_x=cell(*a), b_x=cell(*b), c_x=cell(*c), a_y=cell(*c), b_y=cell(*b))
+    found = judge([claims.above("a", "b"), claims.above("a", "c")], board)
+    assert [(each.said, each.column) for each in found] == [("A > B", "x"), ("A > B", "y"), ("A > C", "x")]
+    # Differences (2, 1.9, 1.8), (-8, -9.1, -3.2), (10, 11, 5): variances 0.01, (157.05 - 20.3^2 / 3) / 2 and 31 / 3.
+    squares = [3 * 1.9**2 / 0.01, 3 * (20.3 / 3) ** 2 / ((157.05 - 20.3**2 / 3) / 2), 3 * (26 / 3) ** 2 / (31 / 3)]
+    raw = [1 - math.sqrt(square / (square + 2)) for square in squares]
+    assert [each.p for each in found] == pytest.approx(raw)
+    assert [each.adjusted for each in found] == pytest.approx(holm(raw))
+    assert [each.adjusted for each in found] == pytest.approx([3 * raw[0], 2 * raw[2], 2 * raw[2]])
+    assert [(each.outcome, each.firm) for each in found] == [("kept", True), ("undecided", False), ("kept", False)]
+    assert found[2].p == pytest.approx(0.0429, abs=5e-5)
+    alone = one(claims.above("a", "c"), grid(a_x=cell(*a), c_x=cell(*c)))
+    assert (alone.p, alone.adjusted, alone.firm) == (found[2].p, found[2].p, True)
+
+
+def test_what_could_not_be_tested_is_no_part_of_the_family() -> None:
+    board = grid(a_x=cell(72, 82.3, 61.9), b_x=cell(70, 80, 60), c_x=cell(70, 80, 60, seeds=(5, 6, 7)))
+    found = judge([claims.above("b", "a"), claims.above("a", "c")], board)
+    assert [(each.outcome, each.firm) for each in found] == [("broken", True), ("undecided", False)]
+    assert found[0].adjusted == found[0].p
+    counts = Counts.of(found)
+    assert (dict(counts.outcomes), counts.firm, counts.tests) == ({"broken": 1, "undecided": 1}, 1, 1)
+
+
+def test_counts_say_what_chance_would_give() -> None:
+    facts = {"said": "", "column": "", "places": (), "difference": 1.0, "error": 0.1, "test": "", "source": ""}
+    lines = [
+        ("kept", 0.001, 0.005),
+        ("kept", 0.03, 0.09),
+        ("kept", 0.02, 0.08),
+        ("broken", 0.04, 0.09),
+        ("still rising", 0.001, 0.005),
+        ("undecided", math.nan, math.nan),
+    ]
+    counts = Counts.of([Outcome(**facts, outcome=word, p=p, adjusted=adjusted) for word, p, adjusted in lines])
+    assert dict(counts.outcomes) == {"kept": 3, "broken": 1, "undecided": 1, "still rising": 1}
+    assert (counts.firm, counts.tests, counts.by_chance) == (1, 5, 0.25)
+    assert str(counts) == (
+        "3 kept, 1 broken, 1 undecided, 1 still rising; 1 also after Holm's correction; "
+        "with 5 tests about 0.25 would be decided by chance if nothing differed"
+    )
+    assert str(Counts.of([])) == "none checked"
+    assert str(Counts({"undecided": 1})) == "1 undecided"
+    assert "with 1 test about 0.05" in str(Counts({"undecided": 1}, 0, 1))

@@ -168,7 +168,7 @@ class Cell:
         return {
             "artefact": artefact.id,
             "row": self.row.label,
-            "method": self.row.algorithm,
+            "method": self.column.method(self.row),
             "column": self.column.label,
             "measure": self.measure.title,
             "unit": self.measure.unit,

@@ -78,15 +78,17 @@ class Studied:
             raise UserError(f"not part of the scale {self.scale.name}")
         if row.setting and not self.scale.stand_in:
             setting = setting.with_(**dict(row.setting))
-        lacking = missing_part(row.algorithm, setting.dataset, setting.model)
+        algorithm = column.method(row)
+        lacking = missing_part(algorithm, setting.dataset, setting.model)
         if lacking is not None:
             raise UserError(lacking)
-        options = row.options_on(setting.model) | dict(self.scale.options.get(row.key, {}))
+        options = row.options_on(setting.model, setting.dataset) | dict(column.options)
+        options |= self.scale.options.get(row.key, {})
         changes = self.scale.changes(setting)
         if self.scale.stand_in:
             options = {name: min(value, 2) if _long(name, value) else value for name, value in options.items()}
         changes |= {name: value for name, value in row.changes if not (self.scale.stand_in and _long(name, value))}
-        return [setting.experiment(row.algorithm, options, seed, **changes) for seed in range(self.seeds)]
+        return [setting.experiment(algorithm, options, seed, **changes) for seed in range(self.seeds)]
 
     def moments(self, row: Row, column: Column) -> tuple[str | int, ...]:
         """The moments whose models the cell's measure needs, but the last, which is always kept."""

@@ -34,7 +34,9 @@ def test_every_spec_is_complete(spec) -> None:
     for part in ("role", "name"):
         assert len({getattr(file, part) for file in spec.files}) == len(spec.files)
     preset = spec.preset
-    assert preset.settings.lr > 0 and preset.settings.batch_size > 0 and preset.min_size > 0 and preset.settings.rounds > 0
+    assert (
+        preset.settings.lr > 0 and preset.settings.batch_size > 0 and preset.min_size > 0 and preset.settings.rounds > 0
+    )
 
 
 @pytest.mark.parametrize("spec", DATASETS.values(), ids=DATASETS)

@@ -115,7 +115,11 @@ def column(
     **printed: str,
 ) -> Column:
     """A column; `printed`: `dataset`, `model`, `setting` of the published files. Its label is the setting's by default."""
-    more = {"rows": None if rows is None else tuple(rows), "plugins": plugins, "options": tuple((options or {}).items())}
+    more = {
+        "rows": None if rows is None else tuple(rows),
+        "plugins": plugins,
+        "options": tuple((options or {}).items()),
+    }
     return Column(key, label or setting.label, setting, measure, tuple(printed.items()), group, **more)
 
 

@@ -1,8 +1,8 @@
 """Figures of partitions: DBE Figure 6 and on, GRP-FED Figure 1(b). Nothing is trained for them.
 
-DBE: the captions are lost in the text at hand; the scenarios are those of the experiments [inferred], their order is ours. GRP-FED: MIT-BIH, one client a patient [GRP-FED 4.1]; the
-paper shows "selected clients" and does not say which [?]; ours go from the nearest to the global class distribution to the farthest, at
-about even steps of total variation.
+DBE: the captions are lost in the text at hand; the scenarios are those of the experiments [inferred], their order is ours. GRP-FED:
+MIT-BIH, one client a patient [GRP-FED 4.1]; the paper shows "selected clients" and does not say which [?]; ours go from the nearest to
+the global class distribution to the farthest, at about even steps of total variation.
 """
 
 from __future__ import annotations

@@ -328,8 +328,8 @@ FIGURE4 = Artefact(
     ),
     views=(Curves(("objective", "accuracy"), name=""),),
     sources=("dbe_table5", LEADERBOARD),
-    about="The clients' objective, with the regularisation, and the test accuracy over rounds: no divergence. The data set is not legible "
-    "in the text at hand: FMNIST [recalled].",
+    about="The clients' objective, with the regularisation, and the test accuracy over rounds: no divergence. The data set is not "
+    "legible in the text at hand: FMNIST [recalled].",
 )
 
 ARTEFACTS = (TABLE1, TABLE2, TABLE4, TABLE7, FIGURE1, FIGURE3, FIGURE4, FIGURE5)

@@ -28,9 +28,9 @@ FIGURE2 = Artefact(
         ),
         Counts((Dealt(TEN_CLIENTS, "fmnist_pat2_n10"),), name="counts"),
     ),
-    about="(a) How the pathological setting deals 70,000 images to ten clients; (b-d) t-SNE of the features of FedPer, FedProto and GPFL. "
-    "The paper says: GPFL has one island a client and class, FedPer's classes overlap. Which of GPFL's vectors is drawn is not printed: "
-    "what its head reads, f^P.",
+    about="(a) How the pathological setting deals 70,000 images to ten clients; (b-d) t-SNE of the features of FedPer, FedProto and "
+    "GPFL. The paper says: GPFL has one island a client and class, FedPer's classes overlap. Which of GPFL's vectors is drawn is not "
+    "printed: what its head reads, f^P.",
 )
 FIGURE3 = Artefact(
     "gpfl/figure3",

@@ -31,12 +31,18 @@ PAPERS: dict[str, str] = {
 
 
 def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
+    """The artefacts by id, paper by paper, tables before figures, by number."""
     table: dict[str, Artefact] = {}
-    for artefact in artefacts:
+    for artefact in sorted(artefacts, key=_place):
         if artefact.id in table:
             raise ValueError(f"the artefact {artefact.id!r} is registered twice")
         table[artefact.id] = artefact
     return table
+
+
+def _place(artefact: Artefact) -> tuple[int, bool, int]:
+    number = "".join(filter(str.isdigit, artefact.id.partition("/")[2]))
+    return list(PAPERS).index(artefact.paper), artefact.kind == "figure", int(number or 0)
 
 
 ARTEFACTS: dict[str, Artefact] = _by_id(

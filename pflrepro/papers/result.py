@@ -114,7 +114,7 @@ class Cell:
         if value is None or value.clients is None or len(value.clients) < 2:
             return math.nan, math.nan, ""
         found = over_weighted_clients(value.clients, value.weights)
-        return *self._bounded(found.low, found.high), f"bootstrap, {found.n} clients"
+        return *self._bounded(found.low, found.high), f"bootstrap, {found.n} {value.each}"
 
     def _bounded(self, low: float, high: float) -> tuple[float, float]:
         least, most = self.measure.bounds
@@ -124,7 +124,10 @@ class Cell:
         """The cell as claims are held against it."""
         finite = {seed: value for seed, value in self.values.items() if math.isfinite(value.number)}
         clients = {s: (v.clients, v.weights) for s, v in finite.items() if v.clients is not None}
-        return Sample(self.row.label, {seed: value.number for seed, value in finite.items()}, clients, self.rising)
+        each = next((value.each for value in finite.values()), "clients")
+        return Sample(
+            self.row.label, {seed: value.number for seed, value in finite.items()}, clients, self.rising, each
+        )
 
     def tolerance(self, artefact: Artefact) -> float:
         """Two standard errors of the difference of means, at least the artefact's: 2 sqrt(v_p / trials + v_o / n).
@@ -165,7 +168,7 @@ class Cell:
         return {
             "artefact": artefact.id,
             "row": self.row.label,
-            "method": self.row.algorithm,
+            "method": self.column.method(self.row),
             "column": artefact.name_of(self.column),
             "measure": self.measure.title,
             "unit": self.measure.unit,

@@ -138,6 +138,7 @@ def _column_line(study: Studied, column: Column) -> dict[str, str]:
         "data": setting.dataset,
         "partition": f"{setting.partition}, {setting.clients} clients",
         "network": setting.model,
+        "with": ", ".join(filter(None, (column.plugins, *(f"{name}={value}" for name, value in column.options)))),
         "a round": f"{protocol.participation:g} of the clients, {work}, batch {protocol.batch_size}, rate {protocol.lr:g}",
         "rounds": str(study.scale.changes(setting)["rounds"]),
         "measure": column.measure.title,

@@ -78,15 +78,17 @@ class Studied:
             raise UserError(f"not part of the scale {self.scale.name}")
         if row.setting and not self.scale.stand_in:
             setting = setting.with_(**dict(row.setting))
-        lacking = missing_part(row.algorithm, setting.dataset, setting.model)
+        algorithm = column.method(row)
+        lacking = missing_part(algorithm, setting.dataset, setting.model)
         if lacking is not None:
             raise UserError(lacking)
-        options = row.options_on(setting.model) | dict(self.scale.options.get(row.key, {}))
+        options = row.options_on(setting.model, setting.dataset) | dict(column.options)
+        options |= self.scale.options.get(row.key, {})
         changes = self.scale.changes(setting)
         if self.scale.stand_in:
             options = {name: min(value, 2) if _long(name, value) else value for name, value in options.items()}
         changes |= {name: value for name, value in row.changes if not (self.scale.stand_in and _long(name, value))}
-        return [setting.experiment(row.algorithm, options, seed, **changes) for seed in range(self.seeds)]
+        return [setting.experiment(algorithm, options, seed, **changes) for seed in range(self.seeds)]
 
     def moments(self, row: Row, column: Column) -> tuple[str | int, ...]:
         """The moments whose models the cell's measure needs, but the last, which is always kept."""
@@ -139,14 +141,14 @@ class Studied:
     def evidence(self, row: str, column: str) -> list[Evidence]:
         """What was run of a cell, one a seed, to look further into."""
         runs, _ = self.runs(self.artefact.row(row), self.artefact.column(column))
-        return [self._evidence(run, column) for run in runs.values()]
+        return [self._evidence(run, row, column) for run in runs.values()]
 
-    def _evidence(self, run: Run, column: str) -> Evidence:
+    def _evidence(self, run: Run, row: str, column: str) -> Evidence:
         seed = run.experiment.seed
 
-        def beside(row: str) -> Evidence | None:
+        def beside(row: str = row, column: str = column) -> Evidence | None:
             other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
-            return None if other is None else self._evidence(other, column)
+            return None if other is None else self._evidence(other, row, column)
 
         return Evidence(run, self.store, self.data_root, self.device, beside)
 
@@ -158,7 +160,7 @@ class Studied:
         values: dict[int, Value] = {}
         for seed, run in runs.items():
             try:
-                values[seed] = measure.of(self._evidence(run, column.key))
+                values[seed] = measure.of(self._evidence(run, row.key, column.key))
             except (UserError, RunFailed) as error:  # a measure on models needs the data, where no reading is kept
                 reason = str(error)
         level = self.scale.level(column)

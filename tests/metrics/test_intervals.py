@@ -9,7 +9,14 @@ import pytest
 from scipy import stats
 
 from pflrepro.errors import UserError
-from pflrepro.metrics.intervals import bootstrap, over_clients, over_seeds, over_seeds_and_clients, t_interval
+from pflrepro.metrics.intervals import (
+    bootstrap,
+    over_clients,
+    over_seeds,
+    over_seeds_and_clients,
+    over_weighted_clients,
+    t_interval,
+)
 from pflrepro.randomness import generator
 
 RNG = np.random.default_rng(0)
@@ -127,3 +134,15 @@ def test_one_value_has_no_interval_and_equal_ones_have_a_point() -> None:
 def test_what_is_no_sample_is_refused(call, message: str) -> None:
     with pytest.raises(UserError, match=message):
         call()
+
+
+def test_any_measure_over_weighted_clients() -> None:
+    """Of accuracies the interval of `over_clients`; of the same on another scale the same on that scale."""
+    correct, samples = np.array([3.0, 8.0, 20.0]), np.array([10, 20, 30])
+    known = over_clients(correct, samples)
+    found = over_weighted_clients(correct / samples, samples)
+    assert (found.value, found.low, found.high) == pytest.approx((known.value, known.low, known.high))
+    moved = over_weighted_clients(500 - 1000 * correct / samples, samples)
+    assert (moved.high, moved.low) == pytest.approx((500 - 1000 * known.low, 500 - 1000 * known.high))
+    with pytest.raises(UserError, match="as many positive weights"):
+        over_weighted_clients([1.0, 2.0], [1.0, 0.0])

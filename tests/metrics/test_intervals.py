@@ -136,13 +136,13 @@ def test_what_is_no_sample_is_refused(call, message: str) -> None:
         call()
 
 
-def test_any_measure_over_weighted_clients() -> None:
-    """Of accuracies the interval of `over_clients`; of the same on another scale the same on that scale."""
-    correct, samples = np.array([3.0, 8.0, 20.0]), np.array([10, 20, 30])
-    known = over_clients(correct, samples)
-    found = over_weighted_clients(correct / samples, samples)
-    assert (found.value, found.low, found.high) == pytest.approx((known.value, known.low, known.high))
-    moved = over_weighted_clients(500 - 1000 * correct / samples, samples)
-    assert (moved.high, moved.low) == pytest.approx((500 - 1000 * known.low, 500 - 1000 * known.high))
-    with pytest.raises(UserError, match="as many positive weights"):
-        over_weighted_clients([1.0, 2.0], [1.0, 0.0])
+def test_values_are_drawn_with_their_weights() -> None:
+    """Shares weighted by samples are the pooled accuracy; what is no share is resampled alike."""
+    pooled, shares = over_clients(CORRECT[0], SAMPLES), CORRECT[0] / SAMPLES
+    found = over_weighted_clients(shares, SAMPLES)
+    assert [found.value, found.low, found.high] == pytest.approx([pooled.value, pooled.low, pooled.high])
+    moved = over_weighted_clients(shares - 5.0, SAMPLES)
+    assert [moved.low, moved.high] == pytest.approx([pooled.low - 5.0, pooled.high - 5.0])
+    for weights in ([1.0, 0.0], [1.0]):
+        with pytest.raises(UserError, match="2 values need as many positive weights, not"):
+            over_weighted_clients([1.0, 2.0], weights)

@@ -31,7 +31,9 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
     places = tmp_path_factory.mktemp("places")
     monkeypatch.setenv("PFLREPRO_DATA", str(places / "data"))
     monkeypatch.setenv("PFLREPRO_STORE", str(places / "store"))
-    monkeypatch.setattr(compact, "shipped", lambda: places / "runs")  # nothing is answered by what came with the package
+    monkeypatch.setattr(
+        compact, "shipped", lambda: places / "runs"
+    )  # nothing is answered by what came with the package
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

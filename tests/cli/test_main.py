@@ -185,7 +185,9 @@ def test_bad_input_is_named_in_one_line(words: list[str], message: str, capsys) 
     assert re.fullmatch(rf"pflrepro: error: .*{message}.*\n", captured.err)
 
 
-@pytest.mark.parametrize("verb", ["list", "data", "run", "show", "store", "plan", "reproduce", "score", "bench", "doctor"])
+@pytest.mark.parametrize(
+    "verb", ["list", "data", "run", "show", "store", "plan", "reproduce", "score", "bench", "doctor"]
+)
 def test_every_verb_explains_itself(verb: str, capsys) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main([verb, "--help"])

@@ -266,6 +266,15 @@ class Artefact:
                 return column
         raise unknown(f"column of {self.id}", name, self.column_keys)
 
+    def label_of(self, column: Column) -> str:
+        """The column's label, or its setting's where another one of its group has the same."""
+        alike = [each for each in self.columns if (each.group, each.label) == (column.group, column.label)]
+        return column.label if len(alike) == 1 else column.setting.label
+
+    def name_of(self, column: Column) -> str:
+        """The column's label behind its group, which is one column's alone."""
+        return ": ".join(filter(None, (column.group, self.label_of(column))))
+
     def chosen_rows(self, scale: Scale, methods: tuple[str, ...] = ()) -> tuple[Row, ...]:
         """The rows that are run: the scale's own, or those asked for (by key or label)."""
         keys = {self.row(name).key for name in methods} if methods else scale.rows

@@ -57,7 +57,7 @@ def plan(study: Studied) -> list[Planned]:
     planned: dict[Experiment, Planned] = {}
     impossible: list[Planned] = []
     for row in study.trained:
-        for column in (each for each in study.artefact.columns if study.has(row, each)):
+        for column in (each for each in study.columns if study.has(row, each)):
             try:
                 experiments = study.experiments(row, column)
             except UserError as error:
@@ -90,7 +90,7 @@ def _timing_key(experiment: Experiment) -> tuple:
 
 
 def _impossible(study: Studied, row: Row, column: Column, reason: str) -> Planned:
-    place = (study.artefact.id, row.label, column.label, study.scale.name)
+    place = (study.artefact.id, row.label, study.artefact.name_of(column), study.scale.name)
     return Planned(*place, 0, 0, "not possible", reason, 0.0, 0.0, "")
 
 

@@ -169,7 +169,7 @@ class Cell:
             "artefact": artefact.id,
             "row": self.row.label,
             "method": self.column.method(self.row),
-            "column": self.column.label,
+            "column": artefact.name_of(self.column),
             "measure": self.measure.title,
             "unit": self.measure.unit,
             "dataset": self.column.setting.dataset if run is None else run.experiment.data.dataset,

@@ -81,7 +81,7 @@ def _outcomes(studies: list[Study]) -> list[tuple[Study, Outcome]]:
 
 
 def _claim(study: Study, outcome: Outcome) -> dict[str, object]:
-    labels = {column.key: column.label for column in study.artefact.columns}
+    labels = {column.key: study.artefact.name_of(column) for column in study.artefact.columns}
     return {
         "artefact": study.artefact.id,
         "scale": study.scale.name,

@@ -48,7 +48,7 @@ def claims(study: Studied) -> pd.DataFrame:
     """One line a claim that could be checked, as texts."""
     import pandas as pd
 
-    labels = {column.key: column.label for column in study.artefact.columns}
+    labels = {column.key: study.artefact.name_of(column) for column in study.artefact.columns}
     lines = [
         {
             "column": labels.get(each.column, each.column),
@@ -123,7 +123,7 @@ def page(study: Studied) -> str:
         rows = [_row_line(study, row) for row in study.trained]
         parts += [_table(columns), _table(rows)]
         if len(study.columns) < len(artefact.columns):
-            left = ", ".join(column.label for column in artefact.columns if column not in study.columns)
+            left = "; ".join(artefact.name_of(column) for column in artefact.columns if column not in study.columns)
             parts.append(f"<p>Not part of this scale: {escape(left)}.</p>")
     return "".join(parts)
 
@@ -133,7 +133,7 @@ def _column_line(study: Studied, column: Column) -> dict[str, str]:
     protocol = setting.settings
     work = f"{protocol.local_steps} steps" if protocol.local_steps else span(*[protocol.local_epochs] * 2, "epoch")
     return {
-        "column": column.label,
+        "column": study.artefact.name_of(column),
         "what is trained": setting.label,
         "data": setting.dataset,
         "partition": f"{setting.partition}, {setting.clients} clients",

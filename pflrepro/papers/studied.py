@@ -182,7 +182,8 @@ class Studied:
         if self.scale.stand_in:
             return []
         samples = {key: sample for key, cell in self.cells.items() if (sample := cell.sample()).numbers}
-        labels = {row.key: row.label for row in self.rows} | {each.key: each.label for each in self.artefact.columns}
+        names = {column.key: self.artefact.name_of(column) for column in self.artefact.columns}
+        labels = {row.key: row.label for row in self.rows} | names
         lower = frozenset(key for key, cell in self.cells.items() if cell.measure.better == "lower")
         keys = tuple(key for key in self.artefact.row_keys if key not in self.also)
         return judge(self.artefact.claims, Grid(keys, self.artefact.column_keys, samples, lower, labels))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pflrepro.algorithms.registry import canonical_name
+from pflrepro.algorithms.registry import build_method, canonical_name
 from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import run as train
@@ -104,7 +104,8 @@ def study(artefact: str | Artefact, scale: str = "fast", **how: Any) -> Study:
 
 
 def _own_row(name: str, artefact: Artefact) -> Row:
-    """A row for a method of one's own, `module:Class` or the name of a registered one."""
+    """A row for a method of one's own, `module:Class` or the name of a registered one; `UserError` where there is none."""
     known = canonical_name(name)
+    build_method(known)
     key = known if known not in artefact.row_keys else f"own {known}"
     return make_row(name.rsplit(":", 1)[-1], known, key=key, note="not of the paper")

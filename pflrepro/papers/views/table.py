@@ -40,7 +40,7 @@ class Table(Shown):
         units = self._units(study)
         for column in self._shown(study):
             cells = [study.cells.get((row.key, column.key)) for row in study.rows]
-            label = _label(study, column)
+            label = study.artefact.label_of(column)
             head = f"{label} ({column.measure.unit})" if len(units) > 1 and column.measure.unit else label
             instead = study.scale.level(column) == INSTEAD
             ours = f"ours, on {study.setting(column).label}" if instead else "ours"
@@ -61,7 +61,7 @@ class Table(Shown):
             *(self._units(study).values()),
             *([self._spread(study)] if run else []),
             *(f"{mark} {verdict}: {VERDICTS[verdict]}" for verdict, mark in MARKS.items() if verdict in verdicts),
-            *_lacking(cells),
+            *_lacking(cells, len(study.rows)),
             *self._left(study, shown),
         ]
 
@@ -87,8 +87,10 @@ class Table(Shown):
     def _left(self, study: Any, shown: Sequence[Column]) -> list[str]:
         """What is not shown, by the reason."""
         left = [column for column in self._asked(study) if column not in shown]
-        names = {c.key: f"{c.group} {_label(study, c)}".lstrip() for c in left}
-        out, empty = ([names[c.key] for c in left if (c in study.columns) is part] for part in (False, True))
+        names = {
+            part: [study.artefact.name_of(c) for c in left if (c in study.columns) is part] for part in (True, False)
+        }
+        out, empty = names[False], names[True]
         return [
             *([f"not part of the scale {study.scale.name}: {'; '.join(out)}"] if out else []),
             *([f"nothing printed, and nothing run: {'; '.join(empty)}"] if empty else []),
@@ -124,25 +126,19 @@ class Table(Shown):
         return f"ours: mean ± spread over {means}{brackets}"
 
 
-def _label(study: Any, column: Column) -> str:
-    """The column's label, or its setting's where others of its group have the same."""
-    alike = [each for each in study.artefact.columns if (each.group, each.label) == (column.group, column.label)]
-    return column.label if len(alike) == 1 else column.setting.label
-
-
 def _digits(cell: Cell) -> int:
     return cell.measure.digits if cell.column.digits is None else cell.column.digits
 
 
-def _lacking(cells: Sequence[Cell]) -> list[str]:
+def _lacking(cells: Sequence[Cell], rows: int) -> list[str]:
     """Why cells are empty, or have fewer seeds than asked for: how many, and of which rows where they are few."""
     lacking = sorted((cell for cell in cells if cell.reason), key=lambda cell: (bool(cell.runs), cell.reason))
     notes = []
     for reason, group in groupby(lacking, key=lambda cell: cell.reason):
         found = list(group)
         labels = list(dict.fromkeys(cell.row.label for cell in found))
-        rows = f" ({', '.join(labels)})" if len(labels) <= 4 else ""
-        notes.append(f"{span(*[len(found)] * 2, 'cell')}{rows}: {reason}")
+        named = f" ({', '.join(labels)})" if len(labels) < min(rows, 5) else ""
+        notes.append(f"{span(*[len(found)] * 2, 'cell')}{named}: {reason}")
     return notes
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from pflrepro import __version__
-from pflrepro.cli import artefacts, bench, data, doctor, listing, run
+from pflrepro.cli import artefacts, bench, data, doctor, listing, run, stored
 from pflrepro.cli.arguments import Parser, read
 from pflrepro.cli.output import reserved_stdout, show, tell
 from pflrepro.errors import RunFailed, UserError
@@ -25,7 +25,8 @@ examples:
   pflrepro run --algorithm fedavg+dbe --dataset digits --partition dirichlet:0.1 --clients 20 --rounds 20 --seeds 3
   pflrepro list artefacts --json
 
-With --json, accuracies are fractions in [0, 1] and a number that does not exist is null.
+With --json, accuracies of runs are fractions in [0, 1], numbers of artefacts in the unit of their column, and a number that does
+not exist is null.
 Exit codes: 0 done, 1 a run failed, 2 bad input. PFLREPRO_TRACEBACK=1 shows the traceback behind an error message.
 """
 
@@ -42,7 +43,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"pflrepro {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", dest="verb")
-    for room in (listing, data, run, artefacts, bench, doctor):
+    for room in (listing, data, run, stored, artefacts, bench, doctor):
         room.add(verbs)
     return parser
 

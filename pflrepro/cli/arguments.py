@@ -30,15 +30,28 @@ class Parser(argparse.ArgumentParser):
 
 
 def read(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
-    """The parsed arguments; an option that the verb does not know is answered with the nearest one it does."""
+    """The parsed arguments; an option that the verb does not know is answered with the nearest one it does.
+
+    One that is given twice is refused.
+    """
     arguments, rest = parser.parse_known_args(argv)
-    if not rest:
-        return arguments
     verb: argparse.ArgumentParser = getattr(arguments, "parser", parser)
+    if not rest:
+        _refuse_repeated(verb, argv)
+        return arguments
     option = next((item.split("=")[0] for item in rest if item.startswith("-")), None)
     if option is None:
         raise UserError(f"unexpected argument {rest[0]!r} (see {verb.prog} --help)")
     raise unknown("option", option, (name for action in verb._actions for name in action.option_strings))
+
+
+def _refuse_repeated(verb: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """argparse lets the last of several values win without a word; only options that gather their values may be repeated."""
+    words = [item.split("=")[0] for item in argv]
+    for action in verb._actions:
+        count = sum(word in action.option_strings for word in words)
+        if count > 1 and not isinstance(action, argparse._AppendAction):
+            raise UserError(f"{' or '.join(action.option_strings)} is given twice")
 
 
 def number(name: str, low: float | None = None, high: float | None = None, **checks: bool) -> Callable[[str], Any]:
@@ -79,13 +92,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON value on standard output and nothing else")
 
 
-def add_places(parser: argparse.ArgumentParser, *, store: bool = True) -> None:
-    """--data-root and, for the verbs that read runs, --store."""
-    parser.add_argument(
-        "--data-root",
-        metavar="DIR",
-        help="where the data sets are (default: $PFLREPRO_DATA, else a per-user cache folder)",
-    )
+def add_places(parser: argparse.ArgumentParser, *, data: bool = True, store: bool = True) -> None:
+    """--data-root for the verbs that read data, --store for those that read runs."""
+    if data:
+        parser.add_argument(
+            "--data-root",
+            metavar="DIR",
+            help="where the data sets are (default: $PFLREPRO_DATA, else a per-user cache folder)",
+        )
     if store:
         parser.add_argument(
             "--store", metavar="DIR", help="where the runs are (default: $PFLREPRO_STORE, else a per-user cache folder)"

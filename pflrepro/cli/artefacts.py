@@ -11,8 +11,8 @@ from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_places, assignment,
 from pflrepro.cli.output import Answer, table
 
 SCORE_COLUMNS = (
-    *("artefact", "row", "column", "published", "ours", "spread", "low", "high", "unit", "n", "scale", "level"),
-    *("rounds", "verdict"),
+    *("artefact", "row", "column", "published", "ours", "spread", "low", "high", "interval"),
+    *("unit", "n", "scale", "level", "rounds", "verdict"),
 )
 CLAIM_COLUMNS = ("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome")
 SCORE = """Published numbers beside ours with their 95 % intervals, in the unit of their column, and the claims with their tests.
@@ -90,7 +90,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 def plan(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
     from pflrepro.papers import select
-    from pflrepro.papers.study import Study
+    from pflrepro.papers.studies import Study
 
     how = {"store": Store(arguments.store), "data_root": arguments.data_root}
     how |= {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}

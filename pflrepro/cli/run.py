@@ -34,7 +34,7 @@ With --json, one object; accuracies are fractions in [0, 1]:
   run_folders           one a seed
   stored                how many of the runs this call did not train: they were in the store, or another process made them
 """
-OF_DATA = ("model", "partition", "clients", "partition_seed", "min_size", "test_share", "proxy")
+OF_DATA = ("model", "dtype", "partition", "clients", "partition_seed", "min_size", "test_share", "proxy")
 
 
 def add(verbs: Any) -> None:
@@ -80,6 +80,7 @@ def add(verbs: Any) -> None:
 
 def _add_data(group: Any) -> None:
     group.add_argument("--model", metavar="NAME", help="see: pflrepro list models")
+    group.add_argument("--dtype", metavar="WORD", help="number type: float32 (the default) or float64")
     group.add_argument("--dataset", default="digits", metavar="NAME", help="default: digits, which needs no download")
     group.add_argument("--partition", metavar="SPEC", help="such as dirichlet:0.1 (see: pflrepro list partitions)")
     group.add_argument("--clients", type=count("--clients"), metavar="N")

@@ -1,7 +1,7 @@
 """What an artefact is: rows, columns, scales, claims and views, as data.
 
 An artefact is cells; a cell is a setting x a method x a measure; a view shows cells, a claim judges them, a scale says how much is
-run. An artefact holds no training code and no numbers of ours; a `pflrepro.papers.study.Study` is an artefact at a scale with its
+run. An artefact holds no training code and no numbers of ours; a `pflrepro.papers.studies.Study` is an artefact at a scale with its
 evidence.
 """
 
@@ -31,7 +31,8 @@ class Row:
     """One line of a table or of a figure: a method as the paper prints it, and what it is here.
 
     key: the row's own name, so that one method may stand in many rows. algorithm: our method, with plug-ins (`fedavg+dbe`).
-    options: its own settings where the paper's value is not our default; by_model: (network, settings) for some networks only.
+    options: its own settings where the paper's value is not our default; by_model: (network, settings) for some networks only; by_data:
+    (data set, settings) for some data only.
     changes: fields of `pflrepro.Settings` that this row has otherwise (the epochs of a sweep). measure: in place of the columns'.
     setting: fields of the column's setting that this row has otherwise (a network cut elsewhere). aliases: other names under which the
     published files list the row; printed: entries of them that single it out beside the column's. note: what a reader must know of it.
@@ -42,6 +43,7 @@ class Row:
     algorithm: str
     options: Pairs = ()
     by_model: tuple[tuple[str, Pairs], ...] = ()
+    by_data: tuple[tuple[str, Pairs], ...] = ()
     changes: Pairs = ()
     setting: Pairs = ()
     measure: Measure | None = None
@@ -49,9 +51,9 @@ class Row:
     printed: Pairs = ()
     note: str = ""
 
-    def options_on(self, model: str) -> dict[str, Any]:
-        """The method's own settings on a network; empty: our defaults, the papers' values for the small CNN."""
-        return dict(self.options) | dict(dict(self.by_model).get(model, ()))
+    def options_on(self, model: str, dataset: str = "") -> dict[str, Any]:
+        """The method's own settings on a network and data; empty: our defaults, the papers' values for the small CNN."""
+        return dict(self.options) | dict(dict(self.by_model).get(model, ())) | dict(dict(self.by_data).get(dataset, ()))
 
 
 def row(label: str, algorithm: str = "", *, key: str = "", **more: Any) -> Row:
@@ -63,7 +65,8 @@ def row(label: str, algorithm: str = "", *, key: str = "", **more: Any) -> Row:
     """
     algorithm = algorithm or label.lower()
     own = {name: more.pop(name) for name in list(more) if name in Row.__dataclass_fields__}
-    own["by_model"] = tuple((model, tuple(options.items())) for model, options in own.get("by_model", {}).items())
+    for name in ("by_model", "by_data"):
+        own[name] = tuple((where, tuple(options.items())) for where, options in own.get(name, {}).items())
     for name in ("changes", "setting", "printed"):
         own[name] = tuple(own.get(name, {}).items())
     return Row(key or algorithm, label, algorithm, tuple((own.pop("options", {}) | more).items()), **own)
@@ -75,7 +78,8 @@ class Column:
 
     printed: entries of the published files (`dataset`, `model`, `setting`) that single a cell out: equal, or for `setting` pairs or
     words that it holds. group: what it shares with columns beside it. digits: printed decimals, where not the measure's.
-    rows: keys of the rows that have a cell in it (None: all).
+    rows: keys of the rows that have a cell in it (None: all). plugins, options: what every row's method is combined with here, `mixup`
+    or `mixup+fedbr`, and its settings.
     """
 
     key: str
@@ -86,10 +90,16 @@ class Column:
     group: str = ""
     digits: int | None = None
     rows: tuple[str, ...] | None = None
+    plugins: str = ""
+    options: Pairs = ()
 
     def has(self, row: Row) -> bool:
         """Whether the row has a cell in this column."""
         return self.rows is None or row.key in self.rows
+
+    def method(self, row: Row) -> str:
+        """The row's method with the column's plug-ins."""
+        return "+".join(filter(None, (row.algorithm, self.plugins)))
 
 
 def column(
@@ -100,11 +110,17 @@ def column(
     label: str = "",
     group: str = "",
     rows: Iterable[str] | None = None,
+    plugins: str = "",
+    options: Mapping[str, Any] | None = None,
     **printed: str,
 ) -> Column:
     """A column; `printed`: `dataset`, `model`, `setting` of the published files. Its label is the setting's by default."""
-    held = None if rows is None else tuple(rows)
-    return Column(key, label or setting.label, setting, measure, tuple(printed.items()), group, rows=held)
+    more = {
+        "rows": None if rows is None else tuple(rows),
+        "plugins": plugins,
+        "options": tuple((options or {}).items()),
+    }
+    return Column(key, label or setting.label, setting, measure, tuple(printed.items()), group, **more)
 
 
 @dataclass(frozen=True)

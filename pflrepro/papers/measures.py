@@ -6,6 +6,7 @@ another row beside its own, or nothing. It knows the name of the published metri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -82,7 +83,7 @@ class Measure:
     name: what a question calls it. title, unit: as an axis says them. better: `higher`, `lower` or "". metric: its name in the
     published files. printed: what a published value is multiplied with to have our unit. moments: whose models it needs.
     clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words. cheaper: (scale, measure):
-    the same with less work, at a scale that cannot afford all of it.
+    the same with less work, at a scale that cannot afford all of it. bounds: no value lies outside, so no interval reaches further.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Measure:
     clients: bool = False
     rule: str = ""
     cheaper: tuple[tuple[str, Measure], ...] = ()
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def at(self, scale: str) -> Measure:
         """The measure as a scale takes it."""
@@ -134,6 +136,8 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
         correct = np.asarray(history["correct_after" if after else "correct"], np.float64)[places].mean(0)
         samples = np.asarray(history["test_samples"], np.float64)
         tested = samples > 0
+        if (np.asarray(history["correct_after" if after else "correct"])[places][:, tested] < 0).any():
+            return Value(100.0 * selected.value)  # some had not trained yet: other clients at other tests
         shares = 100.0 * correct[tested] / samples[tested]
         weights = samples[tested] if mean == "pooled" else np.ones(tested.sum())
         return Value(100.0 * selected.value, shares, weights)
@@ -141,7 +145,8 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
     when = " right after local training" if after else ""
     over = ", plain mean over clients" if mean == "clients" else ""
     name = f"accuracy-{rule}-{mean}{'-after' if after else ''}"
-    return Measure(name, f"test accuracy{when}", of, **({"clients": True, "rule": f"{chosen.title}{over}"} | more))
+    facts = {"clients": True, "rule": f"{chosen.title}{over}", "bounds": (0.0, 100.0)}
+    return Measure(name, f"test accuracy{when}", of, **(facts | more))
 
 
 ACCURACY = accuracy_by("best_round")  # [DBE-code, GPFL-code]: the best round's, pooled
@@ -273,7 +278,7 @@ def gain_over(row: str, measure: Measure = ACCURACY) -> Measure:
         return Value(mine.number - other.number, clients, mine.weights if alike else None)
 
     title = f"gain in {measure.title} over {row}"
-    return replace(measure, name=f"{measure.name}-over-{row}", title=title, of=of)
+    return replace(measure, name=f"{measure.name}-over-{row}", title=title, of=of, bounds=(-math.inf, math.inf))
 
 
 def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
@@ -284,7 +289,8 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
         return Value(float("nan") if other is None else measure.of(evidence).number / other.number)
 
     title = f"{measure.title}, relative to {row}"
-    return replace(measure, name=f"{measure.name}-to-{row}", title=title, of=of, unit="times", clients=False)
+    own = {"unit": "times", "clients": False, "bounds": (0.0, math.inf)}
+    return replace(measure, name=f"{measure.name}-to-{row}", title=title, of=of, **own)
 
 
 def overhead_over(row: str, measure: Measure = LOCAL_SECONDS) -> Measure:

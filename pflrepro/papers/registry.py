@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from pflrepro.errors import unknown
-from pflrepro.papers import dbe, demo, gpfl, learning, pfedfda_costs, pfedfda_figures, pfedfda_tables
+from pflrepro.papers import (
+    counted_artefacts,
+    dbe,
+    dbe_models,
+    demo,
+    fedbr_counts,
+    gpfl,
+    gpfl_figures,
+    learning,
+    pfedfda_costs,
+    pfedfda_counts,
+    pfedfda_figures,
+    pfedfda_tables,
+)
 from pflrepro.papers.artefact import Artefact
 
 PAPERS: dict[str, str] = {
@@ -29,11 +42,12 @@ def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
 ARTEFACTS: dict[str, Artefact] = _by_id(
     demo.DIGITS,
     learning.METHODS,
-    *dbe.ARTEFACTS,
-    *gpfl.ARTEFACTS,
-    *pfedfda_tables.ARTEFACTS,
-    *pfedfda_costs.ARTEFACTS,
-    *pfedfda_figures.ARTEFACTS,
+    *(*dbe.ARTEFACTS, *dbe_models.ARTEFACTS, counted_artefacts.DBE_FIGURE6),
+    *(*gpfl.ARTEFACTS, *gpfl_figures.ARTEFACTS),
+    *(*pfedfda_tables.ARTEFACTS, *pfedfda_costs.ARTEFACTS, *pfedfda_figures.ARTEFACTS),
+    *(pfedfda_counts.FIGURE3, pfedfda_counts.TABLE8, pfedfda_counts.THEOREM1),
+    *(fedbr_counts.TABLE7, fedbr_counts.TABLE8, fedbr_counts.TABLE9, fedbr_counts.TABLE11),
+    counted_artefacts.GRPFED_FIGURE1,
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pflrepro.papers.claims import Counts, Outcome
 from pflrepro.papers.registry import select
 from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN
-from pflrepro.papers.study import Study
+from pflrepro.papers.studies import Study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -135,6 +135,8 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["list", "models", "more"], r"unexpected argument 'more' \(see pflrepro list --help\)"),
         (["data"], r"say what to do with data: get, status, verify"),
         (["data", "gt"], r"unknown action 'gt'; valid: get, "),
+        (["store"], r"say what to do with the store: prune"),
+        (["show", "12"], r"no run begins with '12' among the 0 of "),
         (["run"], r"--algorithm is missing"),
         (["run", "--algorithm", "fedavg", "--rounds", "few"], r"--rounds must be a whole number >= 0, not 'few'"),
         (["run", "--algorithm", "fedavg", "--rounds", "-1"], r"--rounds must be a whole number >= 0, not -1"),
@@ -155,7 +157,12 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["run", "--algorithm", ":Method"], r".*Method"),
         (["run", "--algorithm", "fedavgg"], r"unknown \w+ 'fedavgg'; valid: fedavg, "),
         (["run", "--algorithm", "fedavg", "--dataset", "digit"], r"unknown data set 'digit'; valid: digits, "),
-        (["run", "--algorithm", "fedavg", "--drop-last", "--keep-last"], r"not allowed with argument"),
+        (
+            ["run", "--algorithm", "fedavg", "--drop-last", "--no-drop-last"],
+            r"--drop-last or --no-drop-last is given twice",
+        ),
+        (["run", "--algorithm", "fedavg", "--rounds", "2", "--lr=1", "--rounds=3"], r"--rounds is given twice"),
+        (["run", "--algorithm", "fedavg", "--weights", "equal"], r"unknown weights of the average 'equal'; valid: "),
         (["run", "--algorithm", "fedavg", "--store"], r"argument --store: expected one argument"),
         (["plan", "dbe/table55"], r"unknown artefact 'dbe/table55'; valid: dbe/table5, "),
         (["plan", "dbe/table5", "--scale", "papr"], r"unknown scale of dbe/table5 'papr'; valid: paper, "),
@@ -167,7 +174,7 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["reproduce", "demo/digits", "--methods", ","], r"expected names separated by commas, not ','"),
         (
             ["reproduce", "demo/digits", "--methods", "fedagv"],
-            r"unknown method of demo/digits 'fedagv'; valid: fedavg, ",
+            r"unknown row of demo/digits 'fedagv'; valid: fedavg, ",
         ),
     ],
 )
@@ -178,7 +185,9 @@ def test_bad_input_is_named_in_one_line(words: list[str], message: str, capsys) 
     assert re.fullmatch(rf"pflrepro: error: .*{message}.*\n", captured.err)
 
 
-@pytest.mark.parametrize("verb", ["list", "data", "run", "plan", "reproduce", "score", "bench", "doctor"])
+@pytest.mark.parametrize(
+    "verb", ["list", "data", "run", "show", "store", "plan", "reproduce", "score", "bench", "doctor"]
+)
 def test_every_verb_explains_itself(verb: str, capsys) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main([verb, "--help"])

@@ -11,6 +11,7 @@ import pytest
 
 from pflrepro import cli
 from pflrepro.errors import UserError
+from pflrepro.settings import Settings
 
 
 def fake_run(name: str, correct: list[int], after: list[int], seconds: float, seed: int) -> SimpleNamespace:
@@ -101,7 +102,7 @@ def test_one_seed_has_no_spread_and_no_training_no_pace() -> None:
 EVERY_SETTING = """
     --partition dirichlet:0.5 --clients 7 --min-size 4 --partition-seed 9 --model mlp --rounds 4 --participation 0.5
     --local-epochs 2 --batch-size 5 --lr 0.02 --momentum 0.9 --weight-decay 0.001 --drop-last --receivers selected
-    --statistics averaged --patience 3 --seeds 3
+    --statistics averaged --patience 3 --every 2 --no-evaluate-after --weights uniform --seeds 3
 """
 
 
@@ -124,17 +125,22 @@ def test_run_options_become_the_experiments() -> None:
         options=(("kappa", 2.0), ("mr_momentum", 0.5)),
         data=DataConfig("digits", "dirichlet:0.5", clients=7, partition_seed=9, min_size=4),
         model="mlp",
-        rounds=4,
-        participation=0.5,
-        local_epochs=2,
-        batch_size=5,
-        lr=0.02,
-        momentum=0.9,
-        weight_decay=0.001,
-        drop_last=True,
-        receivers="selected",
-        statistics="averaged",
-        patience=3,
+        settings=Settings(
+            rounds=4,
+            participation=0.5,
+            local_epochs=2,
+            batch_size=5,
+            lr=0.02,
+            momentum=0.9,
+            weight_decay=0.001,
+            drop_last=True,
+            receivers="selected",
+            statistics="averaged",
+            weights="uniform",
+            every=2,
+            evaluate_after=False,
+            patience=3,
+        ),
         seed=1,
     )
     assert experiments[1] == expected

@@ -173,86 +173,62 @@ def test_reproduce_refuses_a_wrong_value_before_anything_starts(capsys, regenera
 
 
 def test_reproduce_takes_every_artefact_of_a_paper(capsys, regenerated) -> None:
-    rows = answer(capsys, "reproduce", "gpfl", "--scale", "smoke")
-    assert [row["id"] for row in rows] == ["gpfl/table1", "gpfl/figure2a"]
+    from pflrepro.papers import select
+
+    rows = answer(capsys, "reproduce", "dbe", "--scale", "smoke", "--also", "local")
+    assert [row["id"] for row in rows] == [artefact.id for artefact in select("dbe")] != []
+    assert all(call[2] == {"also": ["local"]} for call in regenerated)
 
 
-def test_score_gives_fractions_and_hides_what_was_not_run(capsys) -> None:
+def test_score_is_in_the_unit_of_the_column_and_hides_what_was_not_run(capsys) -> None:
     found = answer(capsys, "score", "dbe/table5")
-    assert (found["claims"], found["claim_counts"], found["ranks"]) == ([], [], [])
+    assert (found["claims"], found["claim_counts"]) == ([], [])
     rows = found["cells"]
     assert {row["verdict"] for row in rows} == {"not run"}
     published = [row["published"] for row in rows if row["published"] is not None]
-    assert published
-    assert all(0 < value <= 1 for value in published)
+    assert {row["unit"] for row in rows} == {"%"} and all(1 < value <= 100 for value in published) and published
     assert cli.main(["score", "dbe/table5"]) == 0
     assert capsys.readouterr().out == f"{len(rows)} not run\n"
     assert cli.main(["score", "dbe/table5", "--long"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(rows) + 3
 
 
-def test_score_shows_intervals_claims_and_ranks(capsys, monkeypatch) -> None:
+def test_score_shows_intervals_and_claims(capsys, monkeypatch) -> None:
     import pandas as pd
 
-    from pflrepro.papers import scoring
+    from pflrepro.papers import result, scoring
+    from pflrepro.papers.claims import Counts
 
-    numbers = {
-        "published": 90.0,
-        "ours": 80.0,
-        "spread": 1.0,
-        "low": 78.5,
-        "high": 81.5,
-        "difference": -10.0,
-        "tolerance": 1.0,
-    }
-    cell = dict.fromkeys(scoring.CARD_COLUMNS, "") | numbers | {"artefact": "dbe/table5", "row": "Ditto", "n": 3}
-    one = cell | {"row": "APFL", "n": 1, "spread": 0.0, "interval": "bootstrap, 20 clients"}
-    claim = dict.fromkeys(scoring.CLAIM_COLUMNS, "") | {"artefact": "dbe/table5", "better": "Ditto", "worse": "APFL"}
+    cell = dict.fromkeys(result.FRAME_COLUMNS, "") | {"artefact": "dbe/table5", "unit": "%", "scale": "fast"}
+    cell |= {"published": 90.0, "ours": 80.0, "low": 78.5, "high": 81.5, "rounds": 100}
+    three = {"row": "Ditto", "n": 3, "spread": 1.0, "interval": "t, 3 seeds", "verdict": "ordering kept"}
+    one = {"row": "APFL", "n": 1, "spread": float("nan"), "interval": "bootstrap, 20 clients", "verdict": "differs"}
+    claim = dict.fromkeys(scoring.CLAIM_COLUMNS, "") | {"artefact": "dbe/table5", "claimed": "Ditto > APFL"}
     claim |= {"difference": 2.0, "error": 0.5, "test": "paired t over 3 seeds", "p": 0.04, "adjusted": 0.08}
-    counts = {"artefact": "dbe/table5", "scale": "fast", "kept": 1, "kept_firm": 0, "broken": 0, "broken_firm": 0}
-    counts |= {"undecided": 1, "tests": 2, "by_chance": 0.1}
-    rank = {
-        "artefact": "dbe/table5",
-        "scale": "fast",
-        "blocks": "4 columns",
-        "critical_difference": 1.25,
-        "friedman_p": 0.03,
-    }
-    card = scoring.ScoreCard(
-        pd.DataFrame([cell | {"interval": "t, 3 seeds", "verdict": "ordering kept"}, one | {"verdict": "differs"}]),
-        pd.DataFrame(
-            [claim | {"outcome": "kept", "firm": False}, claim | {"p": 0.2, "outcome": "undecided", "firm": False}]
-        ),
-        pd.DataFrame([counts]),
-        pd.DataFrame([rank | {"method": "Ditto", "rank": 1.0}, rank | {"method": "APFL", "rank": 2.0}]),
-    )
+    claims = [claim | {"outcome": "kept", "firm": False}, claim | {"p": 0.2, "outcome": "undecided", "firm": False}]
+    counts = {("dbe/table5", "fast"): Counts({"kept": 1, "undecided": 1}, 0, 2)}
+    card = scoring.ScoreCard(pd.DataFrame([cell | three, cell | one]), pd.DataFrame(claims), counts)
     monkeypatch.setattr(scoring, "score_card", lambda *_, **__: card)
     found = answer(capsys, "score", "dbe/table5")
-    assert (found["cells"][0]["low"], found["cells"][0]["high"], found["cells"][0]["interval"]) == (
-        0.785,
-        0.815,
-        "t, 3 seeds",
-    )
-    assert (found["claims"][0]["difference"], found["claims"][0]["error"], found["claims"][0]["adjusted"]) == (
-        0.02,
-        0.005,
-        0.08,
-    )
+    assert [found["cells"][0][name] for name in ("low", "high", "interval")] == [78.5, 81.5, "t, 3 seeds"]
+    assert found["cells"][1]["spread"] is None
+    assert [found["claims"][0][name] for name in ("difference", "error", "adjusted")] == [2.0, 0.5, 0.08]
     assert found["claims"][0]["firm"] is False
-    assert found["claim_counts"] == [counts]
-    assert found["ranks"][1] == rank | {"method": "APFL", "rank": 2.0}
+    outcomes = {"kept": 1, "undecided": 1}
+    assert found["claim_counts"] == [
+        {"artefact": "dbe/table5", "scale": "fast", "outcomes": outcomes, "firm": 0, "tests": 2}
+    ]
     assert cli.main(["score", "dbe/table5"]) == 0
     shown = capsys.readouterr().out
     assert "78.5  81.5  t, 3 seeds" in shown
     (alone,) = (line for line in shown.splitlines() if "20 clients" in line)
-    assert " ".join(alone.split()) == "dbe/table5 APFL 90 80 78.5 81.5 bootstrap, 20 clients 1 differs"  # no spread
+    words = "dbe/table5 APFL 90 80 78.5 81.5 bootstrap, 20 clients % 1 fast 100 differs"  # no spread
+    assert " ".join(alone.split()) == words
     assert "Ditto > APFL" in shown and "paired t over 3 seeds" in shown
     assert (
-        "claimed orderings of dbe/table5 at scale fast: 1 kept (0 also after Holm's correction), 1 undecided; "
+        "claims of dbe/table5 at scale fast: 1 kept, 1 undecided; 0 also after Holm's correction; "
         "with 2 tests about 0.1 would be decided by chance if nothing differed\n"
     ) in shown
-    ranked = "average ranks of dbe/table5 over 4 columns (critical difference 1.25, Friedman p = 0.03): Ditto 1.00, APFL 2.00"
-    assert ranked in shown
 
 
 # bench

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pflrepro.algorithms.registry import canonical_name
 from pflrepro.errors import MissingData, UserError
@@ -23,9 +23,6 @@ from pflrepro.papers.artefact import row as make_row
 from pflrepro.papers.planning import Planned, plan
 from pflrepro.papers.registry import find
 from pflrepro.papers.studied import Studied
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Study(Studied):
@@ -73,15 +70,16 @@ class Study(Studied):
 
     def table(self) -> showing.Tables:
         """The tables of the artefact's views, as a notebook shows them."""
-        return showing.Tables(self.tables())
+        return showing.Tables(self.caption(), self.tables())
 
     def show(self) -> showing.Pictures:
         """The pictures, as a notebook shows them."""
         return showing.Pictures(self.figures())
 
-    def claims(self) -> pd.DataFrame:
-        """One line a claim that could be checked, ready to read."""
-        return showing.claims(self)
+    def claims(self) -> showing.Tables:
+        """The claims that could be checked with their tests, as a notebook shows them; `outcomes` has them as numbers."""
+        found = [(showing.claims(self), [])] if self.outcomes else []
+        return showing.Tables(f"claims: {self.counts}", found)
 
     def caption(self) -> str:
         """What stands under every number and picture: scale, data, seeds, rounds, rule."""

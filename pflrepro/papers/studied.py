@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,7 +148,8 @@ class Studied:
         seed = run.experiment.seed
 
         def beside(row: str = row, column: str = column) -> Evidence | None:
-            other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
+            where = replace(self.artefact.column(column), rows=None)  # also a row that has no cell of its own there
+            other = self.runs(self.artefact.row(row), where)[0].get(seed)
             return None if other is None else self._evidence(other, row, column)
 
         return Evidence(run, self.store, self.data_root, self.device, beside)

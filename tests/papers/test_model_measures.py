@@ -38,12 +38,14 @@ class Trained:
         self.simulations = {}
 
     def evidence(self, name: str, **changes) -> Evidence:
-        return Evidence(pflrepro.run(experiment(name, **changes), store=self.store, progress=False), self.store)
+        return Evidence(
+            pflrepro.run(experiment(name, **changes), store=self.store, progress=False, backend="loop"), self.store
+        )
 
     def simulation(self, name: str, **changes):
         key = name, str(changes)
         if key not in self.simulations:
-            self.simulations[key] = pflrepro.simulate(experiment(name, **changes), workers=1)
+            self.simulations[key] = pflrepro.simulate(experiment(name, **changes), backend="loop", workers=1)
         return self.simulations[key]
 
 
@@ -86,11 +88,11 @@ def test_measures_that_ask_the_same_share_one_answer(trained) -> None:
 @pytest.mark.parametrize(("layer", "after"), [("conv1", False), ("features", True), ("b4", False)])
 def test_description_lengths(trained, layer: str, after: bool) -> None:
     """`b4` is a layer of ResNet-18: of embedded data, which stand in for others, the features are taken in its place."""
-    name = "fedbabu"
+    babu = {"name": "fedbabu", "options": {"tune_epochs": 1}}
     taken = "features" if layer == "b4" else layer
-    found = representations.collect(trained.simulation(name), taken, limit=None, after=after, adapted=False)
+    found = representations.collect(trained.simulation(**babu), taken, limit=None, after=after, adapted=False)
     expected = [curve.codelength() for curve in mdl.curves(found.sets()[:2], 10, mdl.Probe(**TINY), seed=0)]
-    value = model_measures.mdl(layer, TINY, clients=2, after=after).of(trained.evidence(name))
+    value = model_measures.mdl(layer, TINY, clients=2, after=after).of(trained.evidence(**babu))
     assert value.clients.tolist() == expected and value.number == pytest.approx(np.mean(expected))
 
 

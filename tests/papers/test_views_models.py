@@ -50,7 +50,7 @@ class Study:
             for at in COLUMNS:
                 values = {run.experiment.seed: at.measure.of(Evidence(run, self.store)) for run in runs}
                 named = {run.experiment.seed: run for run in runs}
-                self.cells[each.key, at.key] = Cell(each, at, SAME, None, values, named)
+                self.cells[each.key, at.key] = Cell(each, at, at.measure, SAME, None, values, named)
 
     def evidence(self, row_key: str, column_key: str) -> list[Evidence]:
         return [Evidence(run, self.store) for run in self.cells[row_key, column_key].runs.values()]
@@ -91,7 +91,7 @@ def test_beside_each_panel_stands_the_number_of_the_features(study) -> None:
     assert table[""].tolist() == ["FedAvg, before local training", "FedAvg+DBE, embedded, after local training"]
     assert table["class separation"][1] == f"{line['value']:.2f}"
     titles = [panel.get_title(loc="left") for panel in PLANES.figures(study)[""].axes[:2]]
-    assert titles[1].split("\n")[:2] == [table[""][1], f"class separation {line['value']:.2f}"]
+    assert titles[1].replace("\n", " ").startswith(f"{table[''][1]} class separation {line['value']:.2f} silhouette")
 
 
 def test_planes_are_drawn_again_without_models(study, monkeypatch) -> None:
@@ -151,7 +151,7 @@ def test_a_measure_without_a_value_a_client_is_refused(study) -> None:
     cell = study.cells["fedavg", "accuracy"]
     few = {0: TRAIN_LOSS.of(study.evidence("fedavg", "accuracy")[0])}
     few[0].__dict__["clients"] = few[0].clients[:2]
-    study.cells["few", "accuracy"] = Cell(cell.row, cell.column, SAME, None, few, cell.runs)
+    study.cells["few", "accuracy"] = Cell(cell.row, cell.column, cell.measure, SAME, None, few, cell.runs)
     with pytest.raises(UserError, match="no value for each of 3 clients, but 2"):
         Spread((("few", "accuracy"),), thirds).panels(study)
 

@@ -16,6 +16,7 @@ _NAMES = {
     "Store": ".experiments.store",
     "run": ".experiments.run",
     "sweep": ".experiments.sweep",
+    "compare": ".experiments.compare",
     "simulate": ".experiments.simulate",
     "Federation": ".data.federation",
     "load_federation": ".experiments.loading",

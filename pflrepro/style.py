@@ -1,4 +1,8 @@
-"""The one style of all pictures, and figures that belong to no global state."""
+"""The one style of all pictures: print widths, colours, and figures that belong to no global state.
+
+Pictures are drawn for print: as wide as a column or a page of text, with type of 7 points or more, without a title, which a notebook
+or a caption gives. Colours are those of Okabe and Ito, which people with any colour vision tell apart.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+COLUMN, PAGE = 3.3, 6.8  # inches
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, GREY, BLACK = "#E69F00", "#56B4E9", "#7F7F7F", "#000000"
+PALETTE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY, BLACK)  # the cycle of `pflrepro.mplstyle`
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "d", "h")
 
 
 @contextmanager
@@ -25,3 +35,14 @@ def new_figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
+
+
+def muted(colour: str, share: float = 0.4) -> str:
+    """The colour with that share of white in it.
+
+    Example:
+        >>> muted("#000000", 0.5), muted("#FF0000", 0.2)
+        ('#808080', '#ff3333')
+    """
+    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + share * (255 - part)):02x}" for part in parts)

@@ -15,6 +15,8 @@ os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
 import torch
 from hypothesis import settings
 
+from pflrepro.experiments import compact
+
 torch.set_num_threads(1)
 
 # A shared machine may be slow: examples are judged by what they show, not by how long they take; CI repeats the same ones.
@@ -29,6 +31,9 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
     places = tmp_path_factory.mktemp("places")
     monkeypatch.setenv("PFLREPRO_DATA", str(places / "data"))
     monkeypatch.setenv("PFLREPRO_STORE", str(places / "store"))
+    monkeypatch.setattr(
+        compact, "shipped", lambda: places / "runs"
+    )  # nothing is answered by what came with the package
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from pflrepro import __version__
-from pflrepro.cli import artefacts, bench, data, doctor, listing, run
+from pflrepro.cli import artefacts, bench, data, doctor, listing, run, stored
 from pflrepro.cli.arguments import Parser, read
 from pflrepro.cli.output import reserved_stdout, show, tell
 from pflrepro.errors import RunFailed, UserError
@@ -43,7 +43,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"pflrepro {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", dest="verb")
-    for room in (listing, data, run, artefacts, bench, doctor):
+    for room in (listing, data, run, stored, artefacts, bench, doctor):
         room.add(verbs)
     return parser
 

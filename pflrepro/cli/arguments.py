@@ -92,13 +92,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON value on standard output and nothing else")
 
 
-def add_places(parser: argparse.ArgumentParser, *, store: bool = True) -> None:
-    """--data-root and, for the verbs that read runs, --store."""
-    parser.add_argument(
-        "--data-root",
-        metavar="DIR",
-        help="where the data sets are (default: $PFLREPRO_DATA, else a per-user cache folder)",
-    )
+def add_places(parser: argparse.ArgumentParser, *, data: bool = True, store: bool = True) -> None:
+    """--data-root for the verbs that read data, --store for those that read runs."""
+    if data:
+        parser.add_argument(
+            "--data-root",
+            metavar="DIR",
+            help="where the data sets are (default: $PFLREPRO_DATA, else a per-user cache folder)",
+        )
     if store:
         parser.add_argument(
             "--store", metavar="DIR", help="where the runs are (default: $PFLREPRO_STORE, else a per-user cache folder)"

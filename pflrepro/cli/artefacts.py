@@ -90,7 +90,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 def plan(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
     from pflrepro.papers import select
-    from pflrepro.papers.study import Study
+    from pflrepro.papers.studies import Study
 
     how = {"store": Store(arguments.store), "data_root": arguments.data_root}
     how |= {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}

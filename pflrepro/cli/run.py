@@ -1,4 +1,4 @@
-"""`pflrepro run`: one method on one data set, for one or several seeds."""
+"""`pflrepro run`: one or several methods on one data set, for one or several seeds."""
 
 from __future__ import annotations
 
@@ -8,44 +8,60 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_machine, add_places, assignment, count, number
-from pflrepro.cli.output import Answer
-from pflrepro.errors import UserError
+from pflrepro.cli.arguments import (
+    MOST_SEEDS,
+    add_json,
+    add_machine,
+    add_places,
+    assignment,
+    comma_separated,
+    count,
+    number,
+)
+from pflrepro.cli.output import Answer, table
+from pflrepro.errors import UserError, check_word
 from pflrepro.settings import Settings
 
 if TYPE_CHECKING:
     from pflrepro.experiments.config import Experiment
-    from pflrepro.experiments.store import Run
+    from pflrepro.experiments.result import Run
+    from pflrepro.experiments.store import Store
 
 DESCRIPTION = """\
-Train one method and report its test accuracy. What is not given comes from the data set's preset.
-Finished runs in the store are reused; a run that was killed goes on where it stopped.
+Train one method, or several on one setting, and report test accuracy. What is not given comes from the data set's preset.
+Finished runs in the store are reused; a run that was killed goes on where it stopped, and so does one with fewer rounds.
 
-With --json, one object; accuracies are fractions in [0, 1]:
+With --json, one object a method (with several methods a list of them); accuracies are fractions in [0, 1]:
   accuracy              mean and population standard deviation over seeds of what the selection rule picks
                         (std is null for one seed), per_seed, selection
   rounds                rounds of training behind the curve
+  tested                the rounds behind which there was a test: 0 and every --every-th
   seconds_per_round     training and aggregation, without evaluation, the shares of all seeds together
-  curve                 pooled over clients, mean over seeds: before any training, then after each round,
-                        evaluated before the next local training (rounds + 1 values)
+  curve                 pooled over clients, mean over seeds, one value a test: before any training, then
+                        evaluated before the next local training
   curve_after_training  the same right after local training; null where nothing was trained
   backend, device       what the runs were made with (lists: seeds may differ)
   diverged              the seeds whose test loss is no finite number in the end
-  run_folders           one a seed
+  runs, run_folders     ids (see: pflrepro show) and folders, one a seed
   stored                how many of the runs this call did not train: they were in the store, or another process made them
 """
-OF_DATA = ("model", "partition", "clients", "partition_seed", "min_size", "test_share", "proxy")
+OF_DATA = ("model", "dtype", "partition", "clients", "partition_seed", "min_size", "test_share", "proxy")
 
 
 def add(verbs: Any) -> None:
     parser = verbs.add_parser(
         "run",
-        help="train one method on one data set",
+        help="train one or several methods on one data set",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--algorithm", metavar="NAME", help="such as fedavg, fedavg+dbe, or my_module:MyMethod (required)"
+        "--algorithm",
+        type=comma_separated,
+        action="extend",
+        default=[],
+        metavar="NAME[,NAME...]",
+        help="such as fedavg, fedavg+dbe, or my_module:MyMethod (required, repeatable)",
     )
     parser.add_argument(
         "--option",
@@ -53,7 +69,7 @@ def add(verbs: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the method (repeatable; see: pflrepro list algorithms --long)",
+        help="a setting of the method, or of those of several that have it (repeatable; see: pflrepro list algorithms --long)",
     )
     parser.add_argument(
         "--seeds",
@@ -80,6 +96,7 @@ def add(verbs: Any) -> None:
 
 def _add_data(group: Any) -> None:
     group.add_argument("--model", metavar="NAME", help="see: pflrepro list models")
+    group.add_argument("--dtype", metavar="WORD", help="number type: float32 (the default) or float64")
     group.add_argument("--dataset", default="digits", metavar="NAME", help="default: digits, which needs no download")
     group.add_argument("--partition", metavar="SPEC", help="such as dirichlet:0.1 (see: pflrepro list partitions)")
     group.add_argument("--clients", type=count("--clients"), metavar="N")
@@ -112,8 +129,6 @@ def _add_settings(group: Any) -> None:
 
 
 def handle(arguments: argparse.Namespace) -> Answer:
-    if not arguments.algorithm:
-        raise UserError("--algorithm is missing: name a method (see: pflrepro list algorithms)")
     from pflrepro.device import resolve_device
     from pflrepro.experiments.run import run
     from pflrepro.experiments.store import Store
@@ -130,22 +145,49 @@ def handle(arguments: argparse.Namespace) -> Answer:
         workers=arguments.workers,
         progress=not arguments.quiet,
     )
-    summary = summarise(runs, arguments.select) | {"stored": sum(run.folder.name not in store.made for run in runs)}
-    return Answer(summary, _text(arguments, summary))
+    each = [runs[start : start + arguments.seeds] for start in range(0, len(runs), arguments.seeds)]
+    summaries = [summarise(one, arguments.select) | {"stored": _stored(one, store)} for one in each]
+    if len(summaries) == 1:
+        return Answer(summaries[0], _text(arguments, summaries[0]))
+    return Answer(summaries, _table(arguments, summaries))
 
 
 def experiments(arguments: argparse.Namespace) -> list[Experiment]:
-    """One experiment a seed; every wrong name or value is refused here, before anything is read or trained."""
-    from pflrepro.algorithms.registry import parse_options
+    """One experiment a method and seed; every wrong name or value is refused here, before anything is read or trained."""
+    from pflrepro.algorithms.registry import canonical_name
     from pflrepro.experiments.config import Experiment
 
     names = {*(setting.name for setting in fields(Settings)), *OF_DATA}
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    options = tuple(sorted(parse_options(arguments.algorithm, arguments.option).items()))
+    methods = arguments.algorithm
+    if not methods:
+        raise UserError("--algorithm is missing: name a method (see: pflrepro list algorithms)")
+    for place, name in enumerate(methods):
+        if canonical_name(name) in map(canonical_name, methods[:place]):
+            raise UserError(f"the method {name} is named twice")
     return [
-        Experiment.for_dataset(arguments.algorithm, arguments.dataset, options=options, seed=seed, **given)
+        Experiment.for_dataset(name, arguments.dataset, options=options.items(), seed=seed, **given)
+        for name, options in _options(methods, arguments.option).items()
         for seed in range(arguments.seeds)
     ]
+
+
+def _options(methods: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The options of each method; with several, one that is given goes to all that have it, and must have one."""
+    from pflrepro.algorithms.registry import hyperparameters, parse_options
+
+    if len(methods) == 1:
+        return {methods[0]: parse_options(methods[0], texts)}
+    known = {name: hyperparameters(name) for name in methods}
+    names = [text.partition("=")[0].strip() for text in texts]
+    for name in names:
+        check_word(f"option of {', '.join(methods)}", name, {each for own in known.values() for each in own})
+    pairs = list(zip(names, texts, strict=True))
+    return {one: parse_options(one, [text for name, text in pairs if name in own]) for one, own in known.items()}
+
+
+def _stored(runs: Sequence[Run], store: Store) -> int:
+    return sum(run.id not in store.made for run in runs)
 
 
 def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
@@ -163,7 +205,7 @@ def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
     shared = min(map(len, curves))
     per_seed = [float(select(rule, curve)) for curve in curves]
     spread = accuracy.spread(per_seed)
-    trained = [run.history["seconds"][1:] for run in runs]
+    trained = [run for run in runs if run.rounds]
     return {
         "algorithm": runs[0].experiment.algorithm,
         "accuracy": {
@@ -173,11 +215,13 @@ def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
             "selection": rule,
         },
         "rounds": int(runs[0].history["round"][shared - 1]),
-        "seconds_per_round": float(sum(seconds.mean() for seconds in trained if len(seconds)))
-        if any(map(len, trained))
+        "tested": runs[0].history["round"][:shared],
+        "seconds_per_round": sum(float(run.history["seconds"][1:].sum()) / run.rounds for run in trained)
+        if trained
         else math.nan,
         "backend": sorted({run.environment["backend"] for run in runs}),
         "device": sorted({run.environment["device"] for run in runs}),
+        "runs": [run.id for run in runs],
         "run_folders": [str(run.folder) for run in runs],
         "diverged": [run.experiment.seed for run in runs if not np.isfinite(run.history["loss"][-1]).all()],
         "curve": np.mean([curve[:shared] for curve in curves], axis=0),
@@ -203,7 +247,33 @@ def _text(arguments: argparse.Namespace, summary: dict[str, Any]) -> str:
             f"{summary['algorithm']} on {arguments.dataset}: test accuracy {100 * accuracy['mean']:.2f}{spread} %"
             f" ({accuracy['selection']}; per seed {seeds})",
             f"{summary['rounds']} rounds{pace}{where}{found}",
-            *(f"seed {seed} diverged: its test loss is no finite number in the end" for seed in summary["diverged"]),
+            *_diverged(summary, ""),
             *(f"run: {folder}" for folder in summary["run_folders"]),
         ]
     )
+
+
+def _table(arguments: argparse.Namespace, summaries: Sequence[dict[str, Any]]) -> str:
+    """A line a method, in per cent."""
+    rows = []
+    for summary in summaries:
+        accuracy = summary["accuracy"]
+        rows.append(
+            {
+                "method": summary["algorithm"],
+                "accuracy %": round(100 * accuracy["mean"], 2),
+                "spread": round(100 * accuracy["std"], 2),
+                "seeds": len(accuracy["per_seed"]),
+                "rounds": summary["rounds"],
+                "s/round": summary["seconds_per_round"],
+                "from the store": summary["stored"],
+                "runs": summary["runs"],
+            }
+        )
+    diverged = [line for summary in summaries for line in _diverged(summary, f"{summary['algorithm']}: ")]
+    heading = f"test accuracy on {arguments.dataset}, {arguments.select}"
+    return "\n".join([heading, table(rows, list(rows[0])), *diverged])
+
+
+def _diverged(summary: dict[str, Any], who: str) -> list[str]:
+    return [f"{who}seed {seed} diverged: its test loss is no finite number in the end" for seed in summary["diverged"]]

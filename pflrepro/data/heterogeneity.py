@@ -25,3 +25,20 @@ def heterogeneity(counts: Any) -> float:
     distances = total_variation(counts)
     known = distances[~np.isnan(distances)]
     return float(known.mean()) if len(known) else float("nan")
+
+
+def selected_clients(counts: Any, number: int) -> list[int]:
+    """Clients from the nearest to the pooled label distribution to the farthest, at about even steps of total variation.
+
+    Example:
+        >>> selected_clients([[5, 5], [10, 0], [9, 1], [6, 4], [0, 10]], 3)
+        [3, 2, 4]
+    """
+    distances = total_variation(counts)
+    left = np.flatnonzero(~np.isnan(distances)).tolist()
+    chosen = []
+    for target in np.linspace(np.nanmin(distances), np.nanmax(distances), min(number, len(left))):
+        nearest = min(left, key=lambda client: abs(distances[client] - target))
+        left.remove(nearest)
+        chosen.append(nearest)
+    return sorted(chosen, key=lambda client: distances[client])

@@ -1,4 +1,4 @@
-"""Pictures and pages of partitions: clients x classes as bubbles, sizes and counts as a notebook shows them."""
+"""Pictures and pages of partitions: clients x classes as discs or as a map, sizes and counts as a notebook shows them."""
 
 from __future__ import annotations
 
@@ -11,47 +11,53 @@ import numpy as np
 
 from pflrepro.data.heterogeneity import heterogeneity, total_variation
 from pflrepro.errors import UserError
-from pflrepro.style import new_figure, style
+from pflrepro.style import BLUE, COLUMN, PAGE, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection, QuadMesh
     from matplotlib.figure import Figure
 
-COLOUR = "#0072B2"
-LARGEST = 260.0  # area of the largest bubble in square points
-SMALLEST = 6.0  # the same where clients and classes are many
-MOST_VECTORS = 500  # bubbles beyond which a panel is drawn as pixels in a pdf
+LARGEST = 260.0  # area of the largest disc in square points
+MOST_DISCS = 20  # clients or classes beyond which discs would be dust: the counts are a map
+STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9)  # between ticks
+GAMMA = 0.5  # a map's darkness is the square root of the samples, as a disc's width is
 ROWS, CLASSES = 100, 10  # clients and classes of a client that a page lists
 
 
 def bubbles(counts: np.ndarray, title: str = "") -> Figure:
-    """One bubble a client and class, its area proportional to the samples.
+    """One disc a client and class, its area proportional to the samples; a map where clients or classes are more than 20.
 
     `counts`: integers [clients, classes], at least one positive.
     """
     counts = _checked(counts)
     clients, labels = counts.shape
     with style():
-        figure = new_figure(min(10.0, 2.4 + 0.36 * max(clients, 8)), min(9.0, 1.6 + 0.32 * max(labels, 5)))
+        width = COLUMN if clients <= 10 else PAGE
+        figure = new_figure(width, min(5.5, 0.8 + 0.2 * max(labels, 6)) + (0.2 if title else 0))
         panel = figure.subplots()
-        area = draw(panel, counts)
         if title:
             figure.suptitle(title, x=0.01, ha="left")
-        for example in _examples(int(counts.max())):
-            panel.scatter([], [], s=example * area, color=COLOUR, alpha=0.8, lw=0, label=f"{example:,}")
-        figure.legend(loc="outside right center", title="samples", labelspacing=1.4)
+        drawn = draw(panel, counts)
+        if crowded(counts):
+            figure.colorbar(drawn, ax=panel, label="samples", fraction=0.06, pad=0.02)
+        else:
+            area = drawn.get_sizes().max() / counts.max()
+            for example in _examples(int(counts.max())):
+                panel.scatter([], [], s=example * area, color=BLUE, alpha=0.8, lw=0, label=f"{example:,}")
+            figure.legend(loc="outside right center", title="samples", labelspacing=1.4)
     return figure
 
 
 def plot_counts(counts: np.ndarray, ax: Axes | None = None, title: str = "") -> Axes:
-    """The bubbles of `counts` [clients, classes] on `ax`, or on new axes of pyplot, which a notebook shows at once."""
+    """The counts [clients, classes] on `ax`, or on new axes of pyplot, which a notebook shows at once."""
     counts = _checked(counts)
     if ax is None:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(constrained_layout=True)[1]
     draw(ax, counts)
-    ax.set_title(f"{title}{': ' if title else ''}largest bubble {counts.max():,} samples")
+    ax.set_title(f"{title}{': ' if title else ''}largest {counts.max():,} samples")
     return ax
 
 
@@ -64,31 +70,50 @@ def _checked(counts: np.ndarray) -> np.ndarray:
     return counts
 
 
-def draw(panel: Axes, counts: np.ndarray) -> float:
-    """The bubbles and their axes; returns a sample's area in square points.
+def crowded(counts: np.ndarray) -> bool:
+    """Whether the counts are drawn as a map."""
+    return max(counts.shape) > MOST_DISCS
 
-    The largest bubble is somewhat wider than the spacing of clients and classes (their geometric mean), within bounds, so that 20
-    clients x 200 classes stay readable.
-    """
+
+def draw(panel: Axes, counts: np.ndarray) -> PathCollection | QuadMesh:
+    """The counts and their axes: discs whose area, or a map whose squared darkness is proportional to the samples."""
+    drawn = _map(panel, counts) if crowded(counts) else _discs(panel, counts)
+    panel.set(xlabel="client", ylabel="class")
+    for axis, size in zip((panel.xaxis, panel.yaxis), counts.shape, strict=True):
+        axis.set_ticks(range(0, size, next(step for step in STEPS if size <= 10 * step)))
+    return drawn
+
+
+def _map(panel: Axes, counts: np.ndarray) -> QuadMesh:
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap, PowerNorm
+
+    clients, labels = counts.shape
+    edges = np.arange(clients + 1) - 0.5, np.arange(labels + 1) - 0.5
+    blues = ListedColormap(colormaps["Blues"](np.linspace(0.12, 1, 256)))  # so that one sample is not as white as none
+    panel.grid(False)
+    panel.spines[["top", "right"]].set_visible(True)
+    shown = np.ma.masked_equal(counts.T, 0)
+    # As pixels also in a pdf: thousands of rectangles show seams.
+    return panel.pcolormesh(*edges, shown, cmap=blues, norm=PowerNorm(GAMMA, 0, counts.max()), rasterized=True)
+
+
+def _discs(panel: Axes, counts: np.ndarray) -> PathCollection:
+    """The largest disc is somewhat wider than the spacing of clients and classes (their geometric mean), within bounds."""
     clients, labels = counts.shape
     client, label = np.nonzero(counts)
     box, points = panel.get_window_extent(), 72 / panel.figure.dpi
     width, height = box.width * points, box.height * points
-    area = min(LARGEST, max(SMALLEST, 2 * width * height / (clients * labels))) / counts.max()
-    many = len(client) > MOST_VECTORS
+    area = min(LARGEST, 1.5 * width * height / (clients * labels)) / counts.max()
     sizes = counts[client, label] * area
-    # A thin white edge parts bubbles that overlap; the smallest would vanish under it.
+    # A thin white edge parts discs that overlap; the smallest would vanish under it.
     edges = {"edgecolors": "white", "linewidths": np.minimum(0.5, 0.05 * np.sqrt(sizes))}
-    panel.scatter(client, label, s=sizes, color=COLOUR, alpha=0.8, rasterized=many, **edges)
-    panel.set_xlabel("client")
-    panel.set_ylabel("class")
-    panel.set_xlim(-0.8, clients - 0.2)
-    panel.set_ylim(-0.8, labels - 0.2)
-    if clients <= 30:
-        panel.set_xticks(range(0, clients, 1 if clients * 16 <= width else 5))
-    if labels <= 30:
-        panel.set_yticks(range(labels))
-    return area
+    radius = np.sqrt(sizes.max() / np.pi)
+    for limits, size, length in ((panel.set_xlim, clients, width), (panel.set_ylim, labels, height)):
+        # Room for half of the largest disc beyond the first and the last; the axes' labels will take a part of the length.
+        margin = max(0.6, radius * size / (0.8 * length - 2 * radius))
+        limits(-margin, size - 1 + margin)
+    return panel.scatter(client, label, s=sizes, color=BLUE, alpha=0.8, clip_on=False, zorder=3, **edges)
 
 
 def _examples(largest: int) -> list[int]:

@@ -7,7 +7,9 @@ itself, so that every committed number and picture is there without data and wit
 from __future__ import annotations
 
 import json
-from functools import cache
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,57 @@ import numpy as np
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.history import check_history
+from pflrepro.experiments.history import check_history, joined
 from pflrepro.experiments.identity import identity_digest
-from pflrepro.experiments.readings import FOLDER, Question, unpacked
+from pflrepro.experiments.readings import FOLDER, Question, question_of, unpacked
 from pflrepro.experiments.result import Run
 
+log = logging.getLogger("pflrepro.compact")
 _RUN, _HISTORY, _READING = "run", "history/", "reading/"
 
 
-def pack(run: Run) -> bytes:
-    """A run as one npz: its history as float32 where it is a number of time or loss, its readings as they are."""
+def export(run: Run, folder: Path) -> Path:
+    """Write `<folder>/<id>.npz`: the history as float32 where it is a number of time or loss, the readings as they are.
+
+    What the file holds already stays: later rounds of the same run, readings that are not in the run's folder. Equal runs give equal
+    bytes.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{run.id}.npz"
+    try:
+        old, there = (read(path), files.read_npz(path)) if path.exists() else (None, {})
+    except CorruptFile as error:
+        log.warning("a damaged file of a run is written anew: %s", error)
+        old, there = None, {}
+    readings = {name: array for name, array in there.items() if name.startswith(_READING)} | _readings(run.folder)
+    content = _pack(run if old is None else _together(run, old), readings)
+    if not path.exists() or path.read_bytes() != content:
+        files.write(path, content)
+    return path
+
+
+def _together(run: Run, old: Run) -> Run:
+    """All that is known of one run from two requests for it."""
+    if run.answering(old.experiment) is not None:
+        return run
+    if old.answering(run.experiment) is not None:
+        return old
+    history = joined(run.history, old.history)
+    experiment = run.experiment.with_settings(rounds=int(history["round"][-1]), patience=0)
+    return replace(run, history=history, experiment=experiment)
+
+
+def _readings(folder: Path) -> dict[str, np.ndarray]:
+    found = {}
+    for path in (folder / FOLDER).glob("*.npz") if folder.is_dir() else ():
+        try:
+            found |= {f"{_READING}{path.name}/{name}": array for name, array in files.read_npz(path).items()}
+        except CorruptFile as error:
+            log.warning("a reading of run %s is damaged and left out: %s", folder.name, error)
+    return found
+
+
+def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
     described = {
         "id": run.id,
         "experiment": run.experiment.to_dict(),
@@ -34,9 +77,7 @@ def pack(run: Run) -> bytes:
     }
     arrays = {_RUN: np.frombuffer(json.dumps(described, sort_keys=True).encode(), np.uint8)}
     arrays |= {f"{_HISTORY}{name}": _small(array) for name, array in run.history.items()}
-    for path in sorted((run.folder / FOLDER).glob("*.npz")) if run.folder.is_dir() else ():
-        arrays |= {f"{_READING}{path.name}/{name}": array for name, array in files.read_npz(path).items()}
-    return files.npz_bytes(arrays, compress=True)
+    return files.npz_bytes(arrays | dict(sorted(readings.items())), compress=True)
 
 
 def _small(array: np.ndarray) -> np.ndarray:
@@ -46,16 +87,6 @@ def _small(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32) if array.dtype.kind == "f" else array
 
 
-def export(run: Run, folder: Path) -> Path:
-    """Write `<folder>/<id>.npz`; equal runs give equal bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{run.id}.npz"
-    content = pack(run)
-    if not path.exists() or path.read_bytes() != content:
-        files.write(path, content)
-    return path
-
-
 def read(path: Path) -> Run:
     """The run in a file; `CorruptFile` for anything odd."""
     arrays = files.read_npz(path)
@@ -63,7 +94,7 @@ def read(path: Path) -> Run:
         described: dict[str, Any] = json.loads(arrays[_RUN].tobytes())
         id, identity = described["id"], described["identity"]
         experiment = Experiment.from_dict(described["experiment"], recorded=True)
-        history = {name.removeprefix(_HISTORY): array for name, array in arrays.items() if name.startswith(_HISTORY)}
+        history = _part(arrays, _HISTORY)
         wide = {
             name: array.astype({"f": np.float64, "b": np.bool_}.get(array.dtype.kind, np.int64))
             for name, array in history.items()
@@ -77,15 +108,28 @@ def read(path: Path) -> Run:
 
 
 def reading(path: Path, question: Question) -> dict[str, np.ndarray] | None:
-    """A reading that a file holds, or None."""
-    prefix = f"{_READING}{question.file}/"
-    arrays = {name.removeprefix(prefix): array for name, array in _arrays(path).items() if name.startswith(prefix)}
-    return unpacked(arrays, question) if arrays else None
+    """A reading that a file holds, or None; a damaged one is reported and left out."""
+    try:
+        arrays = _part(files.read_npz(path) if path.is_file() else {}, f"{_READING}{question.file}/")
+        return unpacked(arrays, question) if arrays else None
+    except CorruptFile as error:
+        log.warning("a reading of the run %s that came with the package is damaged and left out: %s", path.stem, error)
+        return None
 
 
-@cache
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    return files.read_npz(path)
+def questions(path: Path) -> list[Question]:
+    """What of a run was measured, of the readings that its file holds; nothing where there is no such file, or a damaged one."""
+    try:
+        arrays = files.read_npz(path) if path.is_file() else {}
+        names = dict.fromkeys(name.split("/")[1] for name in arrays if name.startswith(_READING))
+        return [question_of(_part(arrays, f"{_READING}{name}/")) for name in names]
+    except CorruptFile:
+        return []
+
+
+def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with `prefix`, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def shipped() -> Path:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,19 @@ def taken(folder: Path, question: Question, take: Callable[[], Mapping[str, Any]
     return answer
 
 
-def text_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The question of a packed answer, as JSON's types."""
-    return json.loads(arrays[_META].tobytes())
+def questions(folder: Path) -> list[Question]:
+    """What is answered in a run's folder; damaged answers are left out."""
+    found = []
+    for path in sorted((folder / FOLDER).glob("*.npz")):
+        with suppress(CorruptFile):
+            found.append(question_of(files.read_npz(path)))
+    return found
+
+
+def question_of(arrays: Mapping[str, np.ndarray]) -> Question:
+    """The question of a packed answer; `CorruptFile` if it has none."""
+    try:
+        asked = json.loads(arrays[_META].tobytes())
+        return Question(asked["name"], asked["round"], tuple(asked["options"].items()), asked["revision"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptFile(f"a reading does not say what was asked: {error!r}") from None

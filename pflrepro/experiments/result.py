@@ -99,6 +99,7 @@ class Run:
                 if value != getattr(usual, name):
                     parts.append(_option(name, value))
         model = f" --model {experiment.model}" if experiment.model != preset.model else ""
+        model += f" --dtype {experiment.dtype}" if experiment.dtype != preset.dtype else ""
         options = "".join(f" --option {name}={value}" for name, value in experiment.options)
         seed = f" --seeds {experiment.seed + 1}" if experiment.seed else ""  # this one is the last of them
         start = f"pflrepro run --algorithm {experiment.algorithm} --dataset {experiment.data.dataset}"

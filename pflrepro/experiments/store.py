@@ -22,6 +22,8 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +34,26 @@ from pflrepro.experiments import compact, files
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import check_history
-from pflrepro.experiments.identity import identity_digest, run_id, without_path
+from pflrepro.experiments.identity import ID_LENGTH, identity, identity_digest, run_id, without_path
 from pflrepro.experiments.locks import RunLock
-from pflrepro.experiments.readings import Question, kept, taken
+from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
 
 ENVIRONMENT = "PFLREPRO_STORE"
 FORMAT = 2
 DONE, CONFIG, CHECKPOINT = "done", "config.json", "checkpoint.npz"
 MOST_STATE_BYTES = 2 << 30
+MOST_NAMED = 5  # ids in an error message
 log = logging.getLogger("pflrepro.store")
+
+
+@dataclass(frozen=True)
+class Freed:
+    """What a store can do without: of which run (or the name of its folder), what it is, its bytes."""
+
+    id: str
+    what: str
+    size: int
 
 
 class Store:
@@ -90,6 +102,22 @@ class Store:
                 return found
         return None
 
+    def matching(self, prefix: str) -> list[str]:
+        """The ids that begin with `prefix`, in their order: of the finished runs here, and of those in `behind`."""
+        here = (path.parent.name for path in (self.root / "runs").glob(f"*/{DONE}"))
+        found = {*here, *(path.stem for path in self.behind.glob("*.npz"))}
+        return sorted(id for id in found if id.startswith(prefix) and len(id) == ID_LENGTH)
+
+    def id_of(self, prefix: str) -> str:
+        """The only id that begins with `prefix`; `UserError` where there is none, or several."""
+        found = self.matching(prefix)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            few = ", ".join(found[:MOST_NAMED]) + (" ..." if len(found) > MOST_NAMED else "")
+            raise UserError(f"{len(found)} runs begin with {prefix!r}: {few}; give more digits")
+        raise UserError(f"no run begins with {prefix!r} among the {len(self.matching(''))} of {self.root}")
+
     def compact(self, id: str) -> Run | None:
         """The run with this id that is kept without states in `behind`, or None; a damaged file is reported."""
         path = self.behind / f"{id}.npz"
@@ -99,21 +127,42 @@ class Store:
             log.warning("a run that came with the package is damaged and left out: %s", error)
             return None
 
+    def recorded(self, experiment: Experiment) -> Run | None:
+        """The run of an experiment in `behind`, whatever the content of its data: for those who have not got them; or None."""
+        found = self._recorded.get(identity_digest(identity(experiment, "")))
+        return None if found is None else found.answering(experiment)
+
+    @cached_property
+    def _recorded(self) -> dict[str, Run]:
+        """The runs in `behind` by their identity without the content of their data."""
+        runs = [self.compact(path.stem) for path in sorted(self.behind.glob("*.npz"))]
+        return {identity_digest({**run.identity, "fingerprint": ""}): run for run in runs if run is not None}
+
     def reading(self, run: Run, question: Question, take: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
         """A measurement on a run's models: the kept one, or what `take` gives, which is then kept."""
-        if run.folder.is_file():
-            found = compact.reading(run.folder, question)
-            return found if found is not None else taken(self.folder(run.id), question, take)
-        found = kept(run.folder, question)
-        if found is None and self.compact(run.id) is not None:
-            found = compact.reading(self.behind / f"{run.id}.npz", question)
-        return found if found is not None else taken(run.folder, question, take)
+        file = run.folder if run.folder.is_file() else self.behind / f"{run.id}.npz"
+
+        def shipped_or_anew() -> Mapping[str, Any]:
+            found = compact.reading(file, question)
+            return take() if found is None else found
+
+        return taken(self.folder(run.id) if run.folder == file else run.folder, question, shipped_or_anew)
+
+    def readings(self, run: Run) -> list[Question]:
+        """What was measured on a run's models and is kept, here or in `behind`, by name and round."""
+        file = run.folder if run.folder.is_file() else self.behind / f"{run.id}.npz"
+        found = {question.text: question for question in (*questions(run.folder), *compact.questions(file))}
+        return sorted(found.values(), key=lambda each: (each.name, each.round, each.text))
 
     def get(self, id: str, *, held: bool = False) -> Run | None:
         """The whole run with this id, or None; a damaged one is reported and set aside, unless another process uses it.
 
-        `held`: the caller holds the run's lock.
+        A shorter beginning of an id stands for the only run, here or in `behind`, that has it; `UserError` where there is none, or
+        several. `held`: the caller holds the run's lock.
         """
+        if len(id) < ID_LENGTH:
+            id = self.id_of(id)
+            return self.get(id, held=held) or self.compact(id)
         if not self._exists(id):
             return None
         try:
@@ -326,21 +375,34 @@ class Store:
             raise UserError(f"cannot set the damaged run folder {folder} aside: {error.strerror or error}") from None
         log.warning("run folder %s is damaged (%s): set aside as %s", id, reason, aside.name)
 
-    def prune(self) -> int:
-        """Remove the kept states of all finished runs that nobody trains; the bytes that are freed.
+    def prune(self, *, states: bool = False, dry_run: bool = False) -> list[Freed]:
+        """Remove the damaged folders that were set aside, with `states` also the kept states of finished runs that nobody trains.
 
-        Their histories and readings stay. What needs a state again trains the run again.
+        Histories and readings stay; what needs a state again trains the run again. dry_run: only say what would go.
         """
-        freed = 0
-        for run in self.runs():
-            lock = self.lock(run.id)
-            if not lock.acquire():
-                continue
-            try:
-                freed += self.drop_states(run.id)
-            finally:
-                lock.release()
+        freed = []
+        for folder in sorted((self.root / "runs").glob("*.damaged-*")):
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            freed.append(Freed(folder.name, "damaged, set aside", size))
+            if not dry_run:
+                shutil.rmtree(folder)
+        for run in self.runs() if states else ():
+            kept = self.states(run.id)
+            size = sum(path.stat().st_size for path in kept.values())
+            if kept and (dry_run or self._unlocked(run.id, lambda id=run.id: self.drop_states(id))):
+                freed.append(Freed(run.id, f"states behind rounds {', '.join(map(str, kept))}", size))
         return freed
+
+    def _unlocked(self, id: str, work: Callable[[], Any]) -> bool:
+        """Do the work with the run's lock held; False, and nothing done, where another process holds it."""
+        lock = self.lock(id)
+        if not lock.acquire():
+            return False
+        try:
+            work()
+        finally:
+            lock.release()
+        return True
 
     def _sweep_temporaries(self, id: str) -> None:
         """What a killed process left half-written; nobody else writes while the lock is held."""

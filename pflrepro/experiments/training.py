@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pflrepro.errors import CorruptFile, RunFailed, UserError
+from pflrepro.errors import CorruptFile, RunFailed
 from pflrepro.experiments import environment
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.failures import Failures, name_of
 from pflrepro.experiments.history import check_history, joined, rounds_to_test, stops_at
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
@@ -61,8 +62,6 @@ class Machine:
     def simulation(self, experiments: Sequence[Experiment], backend: str, workers: int | None) -> Any:
         """The engine for these experiments, which differ in nothing but the seed, before its first round."""
         simulate = self.simulate or Simulation
-        if simulate is None:
-            from pflrepro.simulation import Simulation as simulate
         experiment = experiments[0]
         return simulate(
             experiment.method(),
@@ -162,7 +161,7 @@ def _train_group(group: Group, store: Store, machine: Machine, progress: Progres
     progress.start(
         f"{experiment.algorithm} on {experiment.data.dataset}, {many}", experiment.settings.rounds, group.round
     )
-    with _Failures(experiment, seeds) as where:
+    with Failures(experiment, seeds) as where:
         simulation = _resumed(group, store, machine)
         where["simulation"] = simulation
         keeper = Keeper(machine.keep, len(seeds))
@@ -173,7 +172,7 @@ def _train_group(group: Group, store: Store, machine: Machine, progress: Progres
         try:
             checked = check_history(history)
         except CorruptFile as error:
-            raise RunFailed(f"{_name(experiment, seeds)} gave no valid history: {error}") from None
+            raise RunFailed(f"{name_of(experiment, seeds)} gave no valid history: {error}") from None
         last = Checkpoint(simulation.round, simulation.state_of(index), record)
         _file(job, checked, last, keeper.states[index], store, machine)
     progress.end()
@@ -297,28 +296,3 @@ def _sittings(group: Group, simulation: Any, machine: Machine, started: float) -
         "peak_memory_bytes": environment.peak_memory(machine.device),
     }
     return [[*(checkpoint.sittings if checkpoint else []), this] for checkpoint in group.checkpoints]
-
-
-class _Failures:
-    """Turns what goes wrong inside the engine into a `RunFailed` that names the method, the seeds and the round."""
-
-    def __init__(self, experiment: Experiment, seeds: Sequence[int]) -> None:
-        self.experiment, self.seeds = experiment, seeds
-        self.where: dict[str, Any] = {"started": time.monotonic()}
-
-    def __enter__(self) -> dict[str, Any]:
-        return self.where
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if not isinstance(error, Exception) or isinstance(error, (UserError, RunFailed)):
-            return
-        simulation = self.where.get("simulation")
-        when = "before its first round" if simulation is None else f"in round {simulation.round + 1}"
-        reason = " ".join(str(error).split()) or "no message"
-        raise RunFailed(
-            f"{_name(self.experiment, self.seeds)} failed {when}: {type(error).__name__}: {reason}"
-        ) from error
-
-
-def _name(experiment: Experiment, seeds: Sequence[int]) -> str:
-    return f"{experiment.algorithm} on {experiment.data.dataset} ({'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))})"

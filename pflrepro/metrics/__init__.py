@@ -21,8 +21,6 @@ _NAMES = {
     "predict": ".predictions",
     "Predictions": ".predictions",
     "grp_fed_scores": ".personalisation",
-    "newcomers": ".newcomers",
-    "tuned": ".newcomers",
     "macro_f1": ".classification",
     "auc": ".classification",
     "client_spread": ".fairness",

@@ -35,7 +35,7 @@ def each_training(
         >>> simulation = pflrepro.simulate(experiment, rounds=1, workers=1)
         >>> (train,) = each_training(simulation, clients=[1])
         >>> list(train())
-        ['params']
+        ['params', 'seen']
     """
     chosen = np.arange(simulation.task.clients) if clients is None else np.asarray(clients)
     whole = np.issubdtype(chosen.dtype, np.integer)

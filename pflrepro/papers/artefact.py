@@ -1,7 +1,7 @@
 """What an artefact is: rows, columns, scales, claims and views, as data.
 
 An artefact is cells; a cell is a setting x a method x a measure; a view shows cells, a claim judges them, a scale says how much is
-run. An artefact holds no training code and no numbers of ours; a `pflrepro.papers.study.Study` is an artefact at a scale with its
+run. An artefact holds no training code and no numbers of ours; a `pflrepro.papers.studies.Study` is an artefact at a scale with its
 evidence.
 """
 
@@ -116,7 +116,11 @@ def column(
     **printed: str,
 ) -> Column:
     """A column; `printed`: `dataset`, `model`, `setting` of the published files. Its label is the setting's by default."""
-    more = {"rows": None if rows is None else tuple(rows), "plugins": plugins, "options": tuple((options or {}).items())}
+    more = {
+        "rows": None if rows is None else tuple(rows),
+        "plugins": plugins,
+        "options": tuple((options or {}).items()),
+    }
     return Column(key, label or setting.label, setting, measure, tuple(printed.items()), group, **more)
 
 
@@ -262,6 +266,15 @@ class Artefact:
             if name.lower() in (column.key.lower(), column.label.lower()):
                 return column
         raise unknown(f"column of {self.id}", name, self.column_keys)
+
+    def label_of(self, column: Column) -> str:
+        """The column's label, or its setting's where another one of its group has the same."""
+        alike = [each for each in self.columns if (each.group, each.label) == (column.group, column.label)]
+        return column.label if len(alike) == 1 else column.setting.label
+
+    def name_of(self, column: Column) -> str:
+        """The column's label behind its group, which is one column's alone."""
+        return ": ".join(filter(None, (column.group, self.label_of(column))))
 
     def chosen_rows(self, scale: Scale, methods: tuple[str, ...] = ()) -> tuple[Row, ...]:
         """The rows that are run: the scale's own, or those asked for (by key or label)."""

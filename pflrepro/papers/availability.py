@@ -20,7 +20,7 @@ def missing_part(algorithm: str, dataset: str, model: str) -> str | None:
     except UserError:
         return f"model {model} not in the package"
     base, *plugins = algorithm.split("+")
-    if base not in ALGORITHMS:
+    if base not in ALGORITHMS and ":" not in base:  # `module:Class` is looked up where it is built
         return f"method {base} not in the package"
     lacking = next((plugin for plugin in plugins if plugin not in PLUGINS), None)
     return None if lacking is None else f"plug-in {lacking} not in the package"

@@ -29,12 +29,16 @@ Place = tuple[str, str]  # row key, column key
 
 @dataclass(frozen=True)
 class Sample:
-    """The values of one cell: seed -> number; seed -> (a number a client, its weight) where there are such; whether it still rises."""
+    """The values of one cell: seed -> number; seed -> (a number a client, its weight) where there are such; whether it still rises.
+
+    each: what these are, where not clients.
+    """
 
     label: str
     numbers: Mapping[int, float]
     clients: Mapping[int, tuple[np.ndarray, np.ndarray]]
     rising: bool = False
+    each: str = "clients"
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,13 @@ def top(row: str, k: int, columns: Sequence[str] | None = None, source: str = ""
 def gain_grows(better: str, worse: str, along: Sequence[str], source: str = "") -> Claim:
     """The lead of `better` over `worse` is larger in the last of the columns `along` than in the first."""
     return _claim("gain_grows", (better, worse), along, source)
+
+
+def wider(
+    lead: tuple[str, str], other: tuple[str, str], columns: Sequence[str] | None = None, source: str = ""
+) -> Claim:
+    """The lead of the first row over the second is larger in `lead` than in `other`, in each column."""
+    return _claim("wider", (*lead, *other), columns, source)
 
 
 def rises(rows: Sequence[str], columns: Sequence[str] | None = None, source: str = "") -> Claim:
@@ -195,6 +206,10 @@ def contrasts(claim: Claim, grid: Grid) -> list[tuple[Contrast, float]]:
             for other in grid.rows:
                 if other != claim.rows[0]:
                     better(claim.rows[0], other, column)
+        elif claim.form == "wider":
+            one, other, third, fourth = claim.rows
+            said = f"lead of {name(one)} over {name(other)} is wider than of {name(third)} over {name(fourth)}"
+            add(said, column, pair(one, other, column) + pair(fourth, third, column))
         elif claim.form in ("rises", "falls"):
             measured = [row for row in claim.rows if (row, column) in grid.samples]
             if len(measured) > 1:
@@ -282,9 +297,8 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
     if not all(np.array_equal(weights, each[1]) for each in found):
         return math.nan, "none: one seed, and other clients"
     contrast = sum(w * each[0] for each, (_, w) in zip(found, samples, strict=True)) - bound
-    return paired(
-        weights * contrast, np.zeros(len(weights)), "permutation"
-    ).p, f"sign flips over {len(weights)} clients"
+    p = paired(weights * contrast, np.zeros(len(weights)), "permutation").p
+    return p, f"sign flips over {len(weights)} {samples[0][0].each}"
 
 
 @dataclass(frozen=True)

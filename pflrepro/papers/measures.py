@@ -6,6 +6,7 @@ another row beside its own, or nothing. It knows the name of the published metri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,26 +31,28 @@ if TYPE_CHECKING:
 class Value:
     """What a measure finds in one run: a number, NaN where there is none.
 
-    clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None.
+    clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None. each: what has
+    a number, where it is not a client: the rounds of a time.
     """
 
     number: float
     clients: np.ndarray | None = None
     weights: np.ndarray | None = None
+    each: str = "clients"
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """One run of a cell, and how to look further: at its models, and at the run of another row with the same seed.
 
-    beside: row key -> the evidence of that row, in the same column, with the same seed; None where it was not run.
+    beside: (row key, column key) -> the evidence of that cell with the same seed, "" being this one's own; None where it was not run.
     """
 
     run: Run
     store: Store
     data_root: str | Path | None = None
     device: str = "cpu"
-    beside: Callable[[str], Evidence | None] = field(default=lambda row: None)
+    beside: Callable[..., Evidence | None] = field(default=lambda row="", column="": None)
 
     @property
     def history(self) -> Mapping[str, np.ndarray]:
@@ -80,7 +83,7 @@ class Measure:
     name: what a question calls it. title, unit: as an axis says them. better: `higher`, `lower` or "". metric: its name in the
     published files. printed: what a published value is multiplied with to have our unit. moments: whose models it needs.
     clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words. cheaper: (scale, measure):
-    the same with less work, at a scale that cannot afford all of it.
+    the same with less work, at a scale that cannot afford all of it. bounds: no value lies outside, so no interval reaches further.
     """
 
     name: str
@@ -95,6 +98,7 @@ class Measure:
     clients: bool = False
     rule: str = ""
     cheaper: tuple[tuple[str, Measure], ...] = ()
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def at(self, scale: str) -> Measure:
         """The measure as a scale takes it."""
@@ -132,6 +136,8 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
         correct = np.asarray(history["correct_after" if after else "correct"], np.float64)[places].mean(0)
         samples = np.asarray(history["test_samples"], np.float64)
         tested = samples > 0
+        if (np.asarray(history["correct_after" if after else "correct"])[places][:, tested] < 0).any():
+            return Value(100.0 * selected.value)  # some had not trained yet: other clients at other tests
         shares = 100.0 * correct[tested] / samples[tested]
         weights = samples[tested] if mean == "pooled" else np.ones(tested.sum())
         return Value(100.0 * selected.value, shares, weights)
@@ -139,7 +145,8 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
     when = " right after local training" if after else ""
     over = ", plain mean over clients" if mean == "clients" else ""
     name = f"accuracy-{rule}-{mean}{'-after' if after else ''}"
-    return Measure(name, f"test accuracy{when}", of, **({"clients": True, "rule": f"{chosen.title}{over}"} | more))
+    facts = {"clients": True, "rule": f"{chosen.title}{over}", "bounds": (0.0, 100.0)}
+    return Measure(name, f"test accuracy{when}", of, **(facts | more))
 
 
 ACCURACY = accuracy_by("best_round")  # [DBE-code, GPFL-code]: the best round's, pooled
@@ -225,6 +232,30 @@ def _seconds(evidence: Evidence) -> Value:
 SECONDS = Measure("seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds")
 
 
+def _local_seconds(evidence: Evidence) -> Value:
+    """The first tested rounds warm up, as in `timing`; rounds have the same clients in all methods, so that they compare in pairs."""
+    history, first = evidence.history, min(1, len(evidence.history["round"]) - 2)
+    rounds = np.diff(history["round"])[first:].astype(np.float64)
+    spent = (np.asarray(history["seconds"]) - np.asarray(history["seconds_aggregation"]))[1:][first:]
+    return Value(float(timing(history, evaluation=False).training), spent / rounds, rounds, "tested rounds")
+
+
+LOCAL_SECONDS = Measure(
+    "local-seconds", "seconds a round, clients alone", _local_seconds, "s", 2, "lower", "local_training_seconds"
+)
+
+
+def minutes_of(rounds: int) -> Measure:
+    """The time of so many rounds at the pace of the run, without tests [pFedFDA Table 6]."""
+
+    def of(evidence: Evidence) -> Value:
+        return Value(rounds * timing(evidence.history, evaluation=False).iteration / 60.0)
+
+    return Measure(
+        f"minutes-of-{rounds}", f"minutes of {rounds} rounds", of, "min", 2, "lower", "total_runtime_minutes"
+    )
+
+
 def _total_seconds(evidence: Evidence) -> Value:
     return Value(float(timing(evidence.history).total))
 
@@ -247,7 +278,7 @@ def gain_over(row: str, measure: Measure = ACCURACY) -> Measure:
         return Value(mine.number - other.number, clients, mine.weights if alike else None)
 
     title = f"gain in {measure.title} over {row}"
-    return replace(measure, name=f"{measure.name}-over-{row}", title=title, of=of)
+    return replace(measure, name=f"{measure.name}-over-{row}", title=title, of=of, bounds=(-math.inf, math.inf))
 
 
 def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
@@ -258,7 +289,31 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
         return Value(float("nan") if other is None else measure.of(evidence).number / other.number)
 
     title = f"{measure.title}, relative to {row}"
-    return replace(measure, name=f"{measure.name}-to-{row}", title=title, of=of, unit="times", clients=False)
+    own = {"unit": "times", "clients": False, "bounds": (0.0, math.inf)}
+    return replace(measure, name=f"{measure.name}-to-{row}", title=title, of=of, **own)
+
+
+def overhead_over(row: str, measure: Measure = LOCAL_SECONDS) -> Measure:
+    """What a measure is more than that of another row, in percent of it."""
+    ratio = ratio_to(row, measure)
+
+    def of(evidence: Evidence) -> Value:
+        return Value(100.0 * (ratio.of(evidence).number - 1.0))
+
+    title = f"{measure.title}, more than {row}"
+    return replace(ratio, name=f"{measure.name}-overhead-over-{row}", title=title, of=of, unit="%")
+
+
+def mean_over(columns: tuple[str, ...], measure: Measure) -> Measure:
+    """The mean of a measure over several columns of the row; NaN where one of them was not run."""
+
+    def of(evidence: Evidence) -> Value:
+        found = [evidence.beside(column=column) for column in columns]
+        if any(each is None for each in found):
+            return Value(float("nan"))
+        return Value(float(np.mean([measure.of(each).number for each in found if each is not None])))
+
+    return replace(measure, name=f"mean-{measure.name}", title=f"mean {measure.title}", of=of, clients=False)
 
 
 def _beside(evidence: Evidence, row: str, measure: Measure) -> Value | None:

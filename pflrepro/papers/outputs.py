@@ -127,7 +127,9 @@ def provenance(study: Studied) -> dict[str, str]:
     runs = behind(study)
     record["seeds"] = _several(run.experiment.seed for run in runs) or "none run"
     record["partition seed"] = _several(run.experiment.data.partition_seed for run in runs) or "none run"
-    record["spread"] = "population standard deviation over seeds (ours); printed: over " + study.artefact.spread
+    record["spread"] = "population standard deviation over seeds (ours) and trials (printed)"
+    if study.artefact.spread == "clients":
+        record["spread"] = "standard deviation over clients, printed and in the table; in the csv ours over seeds"
     record["data fingerprints"] = _several(f"{run.experiment.data.dataset} {run.fingerprint}" for run in runs) or "none"
     record["seconds a round"] = _seconds(runs)
     facts = ("device", "processor", "backend", "workers", "threads", "dtype", "platform")

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pflrepro.data.datasets import DATASETS
-from pflrepro.errors import UserError
+from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.identity import run_id
 from pflrepro.papers.studied import Studied
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def plan(study: Studied) -> list[Planned]:
     planned: dict[Experiment, Planned] = {}
     impossible: list[Planned] = []
     for row in study.trained:
-        for column in filter(lambda each, row=row: each.has(row), study.artefact.columns):
+        for column in (each for each in study.columns if study.has(row, each)):
             try:
                 experiments = study.experiments(row, column)
             except UserError as error:
@@ -91,7 +90,7 @@ def _timing_key(experiment: Experiment) -> tuple:
 
 
 def _impossible(study: Studied, row: Row, column: Column, reason: str) -> Planned:
-    place = (study.artefact.id, row.label, column.label, study.scale.name)
+    place = (study.artefact.id, row.label, study.artefact.name_of(column), study.scale.name)
     return Planned(*place, 0, 0, "not possible", reason, 0.0, 0.0, "")
 
 
@@ -103,8 +102,9 @@ def _entry(
     timings: dict[tuple, float],
     keep: tuple[str | int, ...],
 ) -> Planned:
-    lacking = study.lacking(column)
-    state = "no data" if lacking else "done" if _done(study, experiment) else "to run"
+    done = _done(study, experiment)
+    lacking = None if done else study.lacking(experiment)
+    state = "done" if done else "no data" if lacking else "to run"
     rounds = expected_rounds(experiment)
     seconds, basis = (0.0, "stored") if state == "done" else estimate_seconds(experiment, rounds, timings)
     memory = estimate_memory(experiment)
@@ -113,7 +113,10 @@ def _entry(
 
 
 def _done(study: Studied, experiment: Experiment) -> bool:
-    return study.store.answer(run_id(experiment, study.data_root), experiment) is not None
+    try:
+        return study.find(experiment) is not None
+    except MissingData:
+        return False
 
 
 def expected_rounds(experiment: Experiment) -> int:

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from pflrepro.errors import unknown
-from pflrepro.papers import dbe, dbe_models, demo, gpfl, learning
+from pflrepro.papers import (
+    counted_artefacts,
+    dbe,
+    dbe_models,
+    demo,
+    fedbr_counts,
+    gpfl,
+    gpfl_figures,
+    learning,
+    pfedfda_costs,
+    pfedfda_counts,
+    pfedfda_figures,
+    pfedfda_tables,
+)
 from pflrepro.papers.artefact import Artefact
 
 PAPERS: dict[str, str] = {
@@ -18,16 +31,29 @@ PAPERS: dict[str, str] = {
 
 
 def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
+    """The artefacts by id, paper by paper, tables before figures, by number."""
     table: dict[str, Artefact] = {}
-    for artefact in artefacts:
+    for artefact in sorted(artefacts, key=_place):
         if artefact.id in table:
             raise ValueError(f"the artefact {artefact.id!r} is registered twice")
         table[artefact.id] = artefact
     return table
 
 
+def _place(artefact: Artefact) -> tuple[int, bool, int]:
+    number = "".join(filter(str.isdigit, artefact.id.partition("/")[2]))
+    return list(PAPERS).index(artefact.paper), artefact.kind == "figure", int(number or 0)
+
+
 ARTEFACTS: dict[str, Artefact] = _by_id(
-    demo.DIGITS, learning.METHODS, *dbe.ARTEFACTS, *dbe_models.ARTEFACTS, *gpfl.ARTEFACTS
+    demo.DIGITS,
+    learning.METHODS,
+    *(*dbe.ARTEFACTS, *dbe_models.ARTEFACTS, counted_artefacts.DBE_FIGURE6),
+    *(*gpfl.ARTEFACTS, *gpfl_figures.ARTEFACTS),
+    *(*pfedfda_tables.ARTEFACTS, *pfedfda_costs.ARTEFACTS, *pfedfda_figures.ARTEFACTS),
+    *(pfedfda_counts.FIGURE3, pfedfda_counts.TABLE8, pfedfda_counts.THEOREM1),
+    *(fedbr_counts.TABLE7, fedbr_counts.TABLE8, fedbr_counts.TABLE9, fedbr_counts.TABLE11),
+    counted_artefacts.GRPFED_FIGURE1,
 )
 
 

@@ -20,7 +20,7 @@ from pflrepro.experiments.store import Store
 from pflrepro.papers import notebooks
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.registry import find
-from pflrepro.papers.study import Study
+from pflrepro.papers.studies import Study
 
 KERNEL = "pflrepro-current"
 # The parameters of a notebook that a study takes; the others say how it is run (`backend`) and where it is written to (`out`).

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
 
 WITHIN, DIFFERS, UNPUBLISHED, NOT_RUN = "within tolerance", "differs", "no published number", "not run"
+UNJUDGED = "not judged"
 VERDICTS = {
     WITHIN: "the difference is at most the tolerance",
     f"ordering {KEPT}": "a test shows at least one claim about this cell, none reversed",
@@ -26,26 +27,24 @@ VERDICTS = {
     f"ordering {RISING}": "an unfinished curve: neither kept nor broken",
     f"ordering {BROKEN}": "a test shows at least one claim about this cell reversed",
     DIFFERS: "outside the tolerance at the paper's setting, and no claim could be checked",
-    UNPUBLISHED: "nothing printed, or not at the paper's setting, and no claim to check",
+    UNJUDGED: "less than the paper's setting or other data, and no claim to check",
+    UNPUBLISHED: "nothing printed, and no claim to check",
     STAND_IN: "small stand-in: not comparable with the paper",
     NOT_RUN: "no finished run",
 }
+# Marks behind a number, so that a verdict is read without colours.
+MARKS = {
+    WITHIN: "≈",
+    f"ordering {KEPT}": "✓",
+    f"ordering {UNDECIDED}": "?",
+    f"ordering {RISING}": "↗",
+    f"ordering {BROKEN}": "✗",
+    DIFFERS: "≠",
+}
 FRAME_COLUMNS = (
-    *(
-        "artefact",
-        "row",
-        "method",
-        "column",
-        "measure",
-        "unit",
-        "dataset",
-        "model",
-        "published",
-        "published_std",
-        "source",
-    ),
-    *("ours", "spread", "low", "high", "interval", "difference", "tolerance", "n", "scale", "level", "rounds", "rule"),
-    *("verdict", "reason", "runs"),
+    *("artefact", "row", "method", "column", "measure", "unit", "dataset", "model"),
+    *("published", "published_std", "source", "ours", "spread", "over_clients", "low", "high", "interval"),
+    *("difference", "tolerance", "n", "scale", "level", "rounds", "rule", "verdict", "reason", "runs"),
 )
 
 
@@ -89,7 +88,8 @@ class Cell:
     @property
     def over_clients(self) -> float:
         """The unbiased standard deviation over clients, mean over seeds: what pFedFDA prints in brackets; NaN without such values."""
-        each = [value.clients.std(ddof=1) for value in self.values.values() if value.clients is not None]
+        found = [value.clients for value in self.values.values() if value.clients is not None]
+        each = [clients.std(ddof=1) for clients in found if len(clients) > 1]
         return float(np.mean(each)) if each else math.nan
 
     @property
@@ -109,18 +109,25 @@ class Cell:
         """(low, high, what it is): 95 %, over seeds, with one seed over clients where the measure has values a client."""
         if len(self.numbers) > 1:
             found = over_seeds(self.numbers)
-            return found.low, found.high, f"{found.method}, {len(self.numbers)} seeds"
-        value = next(iter(self.values.values()), None)
+            return *self._bounded(found.low, found.high), f"{found.method}, {len(self.numbers)} seeds"
+        value = next((each for each in self.values.values() if math.isfinite(each.number)), None)
         if value is None or value.clients is None or len(value.clients) < 2:
             return math.nan, math.nan, ""
         found = over_weighted_clients(value.clients, value.weights)
-        return found.low, found.high, f"bootstrap, {found.n} clients"
+        return *self._bounded(found.low, found.high), f"bootstrap, {found.n} {value.each}"
+
+    def _bounded(self, low: float, high: float) -> tuple[float, float]:
+        least, most = self.measure.bounds
+        return max(low, least), min(high, most)
 
     def sample(self) -> Sample:
         """The cell as claims are held against it."""
         finite = {seed: value for seed, value in self.values.items() if math.isfinite(value.number)}
         clients = {s: (v.clients, v.weights) for s, v in finite.items() if v.clients is not None}
-        return Sample(self.row.label, {seed: value.number for seed, value in finite.items()}, clients, self.rising)
+        each = next((value.each for value in finite.values()), "clients")
+        return Sample(
+            self.row.label, {seed: value.number for seed, value in finite.items()}, clients, self.rising, each
+        )
 
     def tolerance(self, artefact: Artefact) -> float:
         """Two standard errors of the difference of means, at least the artefact's: 2 sqrt(v_p / trials + v_o / n).
@@ -143,14 +150,15 @@ class Cell:
             return NOT_RUN
         if self.level == STAND_IN:
             return STAND_IN
-        judged = self.level == SAME and not math.isnan(self.published)
+        known = not math.isnan(self.published)
+        judged = known and self.level == SAME
         if judged and abs(self.ours - self.published) <= self.tolerance(artefact):
             return WITHIN
         words = {each.outcome for each in outcomes if self.key in each.places}
         worst = next((word for word in (BROKEN, RISING, KEPT, UNDECIDED) if word in words), None)
         if worst is not None:
             return f"ordering {worst}"
-        return DIFFERS if judged else UNPUBLISHED
+        return DIFFERS if judged else UNJUDGED if known else UNPUBLISHED
 
     def line(self, artefact: Artefact, scale: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """The cell as a line of the frame (`FRAME_COLUMNS`)."""
@@ -161,7 +169,7 @@ class Cell:
             "artefact": artefact.id,
             "row": self.row.label,
             "method": self.column.method(self.row),
-            "column": self.column.label,
+            "column": artefact.name_of(self.column),
             "measure": self.measure.title,
             "unit": self.measure.unit,
             "dataset": self.column.setting.dataset if run is None else run.experiment.data.dataset,
@@ -171,6 +179,7 @@ class Cell:
             "source": _source(self.printed),
             "ours": self.ours,
             "spread": self.spread,
+            "over_clients": self.over_clients,
             "low": low,
             "high": high,
             "interval": interval,

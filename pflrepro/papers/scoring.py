@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pflrepro.papers.claims import Counts, Outcome
 from pflrepro.papers.registry import select
 from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN
-from pflrepro.papers.study import Study
+from pflrepro.papers.studies import Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,7 @@ def _outcomes(studies: list[Study]) -> list[tuple[Study, Outcome]]:
 
 
 def _claim(study: Study, outcome: Outcome) -> dict[str, object]:
-    labels = {column.key: column.label for column in study.artefact.columns}
+    labels = {column.key: study.artefact.name_of(column) for column in study.artefact.columns}
     return {
         "artefact": study.artefact.id,
         "scale": study.scale.name,

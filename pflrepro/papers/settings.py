@@ -155,7 +155,18 @@ AMAZON_DOMAINS = lib("Amazon Review, one client a domain", "amazon", "mlp3", "gr
 # ---- pFedFDA ---------------------------------------------------------------------------------------------------------------------
 SCARCE_CIFAR10 = fda("CIFAR10, 50 samples", "cifar10", "fixed-size:0.1,63")
 SCARCE_CIFAR100 = fda("CIFAR100, 50 samples", "cifar100", "fixed-size:0.1,63")
+CIFAR10_S = fda("CIFAR10-S", "cifar10-s", "pfedfda-dirichlet:0.5")
 CIFAR100_S = fda("CIFAR100-S", "cifar100-s", "pfedfda-dirichlet:0.5")
+CIFAR10_DEALT = fda("CIFAR10", "cifar10", "pfedfda-dirichlet:0.5")
+CIFAR100_DEALT = fda("CIFAR100", "cifar100", "pfedfda-dirichlet:0.5")
+TINY_DEALT = fda("TinyImageNet", "tiny-imagenet-110k", "pfedfda-dirichlet:0.5", model="pfedfda-resnet18")
+# 1,000 writers, the first in file order, batches of 16, coins of 0.03 [pFedFDA C.2; code; the number inferred].
+EMNIST_WRITERS = fda(
+    *("EMNIST, by writer", "femnist", "group:2+first-of=all", 1000, "fedpac-cnn4"), batch_size=16, participation=0.03
+)
+# Four clients a domain, all of them in every round [pFedFDA D.1].
+DIGIT5_DOMAINS = fda("Digit-5", "digit5", "group-dirichlet:0.5", 20, participation=1.0, sampling="number")
+DIGIT3_DOMAINS = DIGIT5_DOMAINS.with_("Digit-3 (MNIST, USPS, MNIST-M)", dataset="digit3", clients=12)
 
 # ---- FedBR -----------------------------------------------------------------------------------------------------------------------
 # What is tested is the aggregated model; for CIFAR100 Table 6 also prints the clients' own after local training.

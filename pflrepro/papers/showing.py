@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import hyperparameters
 from pflrepro.papers.artefact import SAME, Column, Row
+from pflrepro.papers.result import MARKS, VERDICTS
 from pflrepro.papers.studied import Studied
-from pflrepro.papers.texts import number, probability, span
+from pflrepro.papers.texts import html, markdown, number, probability, span
 from pflrepro.style import style
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def claims(study: Studied) -> pd.DataFrame:
     """One line a claim that could be checked, as texts."""
     import pandas as pd
 
-    labels = {column.key: column.label for column in study.artefact.columns}
+    labels = {column.key: study.artefact.name_of(column) for column in study.artefact.columns}
     lines = [
         {
             "column": labels.get(each.column, each.column),
@@ -68,19 +69,24 @@ def claims(study: Studied) -> pd.DataFrame:
 # ---- in a notebook -----------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Tables:
-    """Tables below each other."""
+    """Tables below each other, each with its notes; above them what they are of."""
 
-    tables: Sequence[Any]
+    caption: str
+    tables: Sequence[tuple[pd.DataFrame, Sequence[str]]]
 
     def _repr_html_(self) -> str:
-        return "<br>".join(_html(table) for table in self.tables)
+        shown = "".join(html(frame, TITLES) + _list(notes) for frame, notes in self.tables)
+        return f"<p><i>{escape(self.caption)}</i></p>{shown}"
 
     def __repr__(self) -> str:
-        return "\n\n".join(str(table) for table in self.tables)
+        return "\n\n".join((self.caption, *(markdown(frame) for frame, _ in self.tables)))
 
 
-def _html(table: Any) -> str:
-    return table.to_html(index=False, na_rep="", border=0) if hasattr(table, "iterrows") else table._repr_html_()
+TITLES = {mark: f"{verdict}: {VERDICTS[verdict]}" for verdict, mark in MARKS.items()}
+
+
+def _list(notes: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>" if notes else ""
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ def page(study: Studied) -> str:
         rows = [_row_line(study, row) for row in study.trained]
         parts += [_table(columns), _table(rows)]
         if len(study.columns) < len(artefact.columns):
-            left = ", ".join(column.label for column in artefact.columns if column not in study.columns)
+            left = "; ".join(artefact.name_of(column) for column in artefact.columns if column not in study.columns)
             parts.append(f"<p>Not part of this scale: {escape(left)}.</p>")
     return "".join(parts)
 
@@ -127,7 +133,7 @@ def _column_line(study: Studied, column: Column) -> dict[str, str]:
     protocol = setting.settings
     work = f"{protocol.local_steps} steps" if protocol.local_steps else span(*[protocol.local_epochs] * 2, "epoch")
     return {
-        "column": column.label,
+        "column": study.artefact.name_of(column),
         "what is trained": setting.label,
         "data": setting.dataset,
         "partition": f"{setting.partition}, {setting.clients} clients",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.errors import UserError, check_range
+from pflrepro.errors import MissingData, RunFailed, UserError, check_range
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.store import Store
@@ -67,11 +68,13 @@ class Studied:
         """The columns that are part of the scale."""
         return tuple(column for column in self.artefact.columns if self.scale.setting(column) is not None)
 
+    def has(self, row: Row, column: Column) -> bool:
+        """Whether there is a cell: where the paper has one, and in every column for a row of one's own."""
+        return column.has(row) or row.key in self.also
+
     def experiments(self, row: Row, column: Column) -> list[Experiment]:
         """The experiments of one cell, one a seed; `UserError` says why there is none."""
         setting = self.scale.setting(column)
-        if not column.has(row):
-            raise UserError("not a cell of the paper's")
         if setting is None:
             raise UserError(f"not part of the scale {self.scale.name}")
         if row.setting and not self.scale.stand_in:
@@ -100,32 +103,54 @@ class Studied:
     @cached_property
     def cells(self) -> Mapping[Key, Cell]:
         """Every cell, by row and column key, with what the store holds of it."""
-        return {(row.key, column.key): self._cell(row, column) for row in self.rows for column in self.artefact.columns}
+        return {
+            (row.key, column.key): self._cell(row, column)
+            for row in self.rows
+            for column in self.artefact.columns
+            if self.has(row, column)
+        }
 
     def runs(self, row: Row, column: Column) -> tuple[dict[int, Run], str]:
         """(seed -> finished run, why there are fewer than asked for)."""
         try:
             experiments = self.experiments(row, column)
-            found = {each.seed: self.store.find(each, self.data_root) for each in experiments}
-        except UserError as error:  # missing data are one: nothing can be identified
+        except UserError as error:
             return {}, str(error)
-        there = {seed: run for seed, run in found.items() if run is not None}
+        there, reason = {}, "no finished run in the store"
+        for experiment in experiments:
+            try:
+                run = self.find(experiment)
+            except MissingData as error:  # nothing can be identified; no path of this machine in what is written
+                reason = self.lacking(experiment) or str(error)
+                continue
+            if run is not None:
+                there[experiment.seed] = run
         if len(there) == len(experiments):
             return there, ""
-        reason = f"{len(there)} of {len(experiments)} seeds run" if there else "no finished run in the store"
-        return there, reason
+        return there, f"{len(there)} of {len(experiments)} seeds run" if there else reason
+
+    def find(self, experiment: Experiment) -> Run | None:
+        """The finished run of an experiment, or None; `MissingData` where it can neither be identified nor came with the package."""
+        try:
+            return self.store.find(experiment, self.data_root)
+        except MissingData:
+            recorded = self.store.recorded(experiment)
+            if recorded is None:
+                raise
+            return recorded
 
     def evidence(self, row: str, column: str) -> list[Evidence]:
         """What was run of a cell, one a seed, to look further into."""
         runs, _ = self.runs(self.artefact.row(row), self.artefact.column(column))
-        return [self._evidence(run, column) for run in runs.values()]
+        return [self._evidence(run, row, column) for run in runs.values()]
 
-    def _evidence(self, run: Run, column: str) -> Evidence:
+    def _evidence(self, run: Run, row: str, column: str) -> Evidence:
         seed = run.experiment.seed
 
-        def beside(row: str) -> Evidence | None:
-            other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
-            return None if other is None else self._evidence(other, column)
+        def beside(row: str = row, column: str = column) -> Evidence | None:
+            where = replace(self.artefact.column(column), rows=None)  # also a row that has no cell of its own there
+            other = self.runs(self.artefact.row(row), where)[0].get(seed)
+            return None if other is None else self._evidence(other, row, column)
 
         return Evidence(run, self.store, self.data_root, self.device, beside)
 
@@ -136,7 +161,10 @@ class Studied:
         runs, reason = self.runs(row, column)
         values: dict[int, Value] = {}
         for seed, run in runs.items():
-            values[seed] = measure.of(self._evidence(run, column.key))
+            try:
+                values[seed] = measure.of(self._evidence(run, row.key, column.key))
+            except (UserError, RunFailed) as error:  # a measure on models needs the data, where no reading is kept
+                reason = str(error)
         level = self.scale.level(column)
         return Cell(row, column, measure, level, printed, values, runs, reason, self._rising(runs, column, level))
 
@@ -156,7 +184,8 @@ class Studied:
         if self.scale.stand_in:
             return []
         samples = {key: sample for key, cell in self.cells.items() if (sample := cell.sample()).numbers}
-        labels = {row.key: row.label for row in self.rows} | {each.key: each.label for each in self.artefact.columns}
+        names = {column.key: self.artefact.name_of(column) for column in self.artefact.columns}
+        labels = {row.key: row.label for row in self.rows} | names
         lower = frozenset(key for key, cell in self.cells.items() if cell.measure.better == "lower")
         keys = tuple(key for key in self.artefact.row_keys if key not in self.also)
         return judge(self.artefact.claims, Grid(keys, self.artefact.column_keys, samples, lower, labels))
@@ -186,9 +215,10 @@ class Studied:
         return not self.artefact.trains or any(cell.runs for cell in self.cells.values())
 
     # ---- what is shown -----------------------------------------------------------------------------------------------------
-    def tables(self) -> list[Any]:
-        """The tables of the artefact's views, as data frames of texts."""
-        return [table for view in self.artefact.views if (table := view.table(self)) is not None]
+    def tables(self) -> list[tuple[pd.DataFrame, list[str]]]:
+        """The tables of the artefact's views, as data frames of texts, each with its notes."""
+        found = [(view.table(self), view.notes(self)) for view in self.artefact.views]
+        return [(table, notes) for table, notes in found if table is not None]
 
     def figures(self) -> dict[str, Figure]:
         """The pictures by name, the main one under "" where there is one."""
@@ -199,7 +229,7 @@ class Studied:
         """The command that makes this study."""
         seeds = f" --seeds {self.asked_seeds}" if self.asked_seeds is not None else ""
         methods = f" --methods {','.join(self.methods)}" if self.methods else ""
-        also = "".join(f" --also {name}" for name in self.also)
+        also = "".join(f" --also {self.artefact.row(key).algorithm}" for key in self.also)
         return f"pflrepro reproduce {self.artefact.id} --scale {self.scale.name}{seeds}{methods}{also}"
 
     def setting(self, column: Column) -> Setting:
@@ -214,9 +244,10 @@ class Studied:
             said = f"{self.setting(column).label} in place of {column.setting.label}: {said}"
         return said if level == SAME or not column.setting.reduced else f"{said} ({column.setting.reduced})"
 
-    def lacking(self, column: Column) -> str | None:
-        """Why the data of a column are not at hand, or None."""
-        return missing_data(self.setting(column).dataset, self.data_root)
+    def lacking(self, experiment: Experiment) -> str | None:
+        """Why the data of an experiment are not at hand, or None."""
+        names = filter(None, (experiment.data.dataset, experiment.data.proxy))
+        return next(filter(None, (missing_data(name, self.data_root) for name in names)), None)
 
     def __repr__(self) -> str:
         run = sum(bool(cell.runs) for cell in self.cells.values())

@@ -14,7 +14,7 @@ from pflrepro.errors import UserError
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.run import run as train
 from pflrepro.experiments.store import Store
-from pflrepro.papers.study import Study
+from pflrepro.papers.studies import Study
 
 
 @dataclass(frozen=True)

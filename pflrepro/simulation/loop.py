@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
+from pflrepro.simulation.failing import place_of
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.schedule import AUGMENT, Table
@@ -179,7 +180,7 @@ def _run_phase(
 def _located(
     program: Program, launch: Launch, i: int, place: Callable[[], str], local: Callable[[], Tree] = Tree
 ) -> Iterator[None]:
-    """Errors of a method's functions as one `RunFailed` that says where: method, round, client, place, shapes."""
+    """Errors of a method's functions as one `RunFailed` that says where: method, round, client, place, line, shapes."""
     try:
         yield
     except (UserError, RunFailed):
@@ -188,6 +189,7 @@ def _located(
         seed, client = launch.keys[i]
         where = f"{type(program.method).__name__}, round {launch.t}, seed {seed}, client {client}, {place()}"
         shapes = {path: list(leaf.shape) for path, leaf in local().get("params", Tree()).flat().items()}
+        where += place_of(error, program.method)
         raise RunFailed(f"{where}: {type(error).__name__}: {error} (parameters: {shapes})") from error
 
 

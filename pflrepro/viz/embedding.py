@@ -24,7 +24,7 @@ from pflrepro.metrics.representations import Features
 from pflrepro.style import new_figure, style
 
 SHAPES = "osD^v<>PXph*8d"
-CHARACTERS = 13  # of a title, an inch
+CHARACTERS, PANEL = 13, 36  # of a title: an inch of a figure, the width of a panel
 
 
 class Snapshot(Protocol):
@@ -52,7 +52,7 @@ def planes(
     count = _count(snapshots, colour)
     down = -(-len(snapshots) // 4)
     across = -(-len(snapshots) // down)
-    names = titles or [caption(snapshot) for snapshot in snapshots]
+    names = [_wrapped(name, PANEL) for name in titles or [caption(snapshot) for snapshot in snapshots]]
     lines = max(name.count("\n") for name in names)
     limits = _limits(points)
     with style():
@@ -65,8 +65,12 @@ def planes(
             _scatter(panel, snapshots[place], points[place], colour, limits, count)
             panel.set_title(names[place])
         _bar(figure, list(panels.flat), colour, count)
-        figure.suptitle("\n".join(textwrap.wrap(title, int(CHARACTERS * figure.get_figwidth()))), x=0.01, ha="left")
+        figure.suptitle(_wrapped(title, CHARACTERS * figure.get_figwidth()), x=0.01, ha="left")
     return figure
+
+
+def _wrapped(text: str, characters: float) -> str:
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, int(characters)))
 
 
 def caption(snapshot: Features) -> str:

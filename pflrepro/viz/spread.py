@@ -16,7 +16,7 @@ CHARACTERS = 13  # of a title, an inch
 
 
 def boxes(panels: Mapping[str, Mapping[str, np.ndarray]], axis: str, title: str = "") -> Figure:
-    """One panel beside the other, one box a group (top to bottom as given) with all its values as points behind it.
+    """One panel beside the other, one box a group (left to right as given) with all its values as marks behind it.
 
     panels: name -> group -> values [n]; axis: what the values are. Groups of all panels share one list of names.
     """
@@ -24,28 +24,20 @@ def boxes(panels: Mapping[str, Mapping[str, np.ndarray]], axis: str, title: str 
     if not names:
         raise UserError("there is no group of values to draw")
     with style():
-        figure = new_figure(1.6 + 3.0 * len(panels), 1.2 + 0.3 * len(names))
+        figure = new_figure(1.2 + len(panels) * (0.8 + 0.38 * len(names)), 3.8)
         row = figure.subplots(1, len(panels), squeeze=False, sharey=True, sharex=True)[0]
         for panel, (name, groups) in zip(row, panels.items(), strict=True):
             places = [names.index(group) for group in groups]
             look = {"color": BOX, "lw": 1.0}
             for place, values in zip(places, groups.values(), strict=True):
-                panel.plot(values, np.full(len(values), place), "|", color=BOX, alpha=0.35, ms=9)
-            panel.boxplot(
-                *([list(groups.values())]),
-                positions=places,
-                vert=False,
-                widths=0.6,
-                showfliers=False,
-                boxprops=look,
-                whiskerprops=look,
-                capprops=look,
-                medianprops={"color": MEDIAN, "lw": 1.6},
-            )
+                panel.plot(np.full(len(values), place), values, "_", color=BOX, alpha=0.35, ms=9)
+            looks = dict.fromkeys(("boxprops", "whiskerprops", "capprops"), look)
+            looks["medianprops"] = {"color": MEDIAN, "lw": 1.6}
+            panel.boxplot(list(groups.values()), positions=places, widths=0.6, showfliers=False, **looks)
             panel.set_title(name)
-            panel.set_xlabel(axis)
-        row[0].set_yticks(range(len(names)), names)
-        row[0].set_ylim(len(names) - 0.5, -0.5)
+            panel.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
+            panel.set_xlim(-0.6, len(names) - 0.4)
+        row[0].set_ylabel(axis)
         wrapped = textwrap.wrap(title, int(CHARACTERS * figure.get_figwidth()))
         figure.suptitle("\n".join(wrapped), x=0.01, ha="left")
     return figure

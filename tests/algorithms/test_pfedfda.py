@@ -15,6 +15,7 @@ from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.settings import Settings
 from pflrepro.simulation import Simulation
+from pflrepro.simulation.inspection import notes
 from pflrepro.trees import Tree
 
 NAME = "pflrepro.algorithms.pfedfda:PFedFDA"
@@ -157,6 +158,25 @@ def test_the_tested_classifier_is_personal(federation, simulate, least: int, rid
         z, y = features(federation, None, i, "test")
         expected = F.cross_entropy(F.linear(z, head.weight, head.bias), y, reduction="sum") if len(y) else 0.0
         assert loss[i] == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_the_noted_coefficients_are_those_of_the_test(federation, simulate) -> None:
+    """Interpolated with them, local estimates under the received base give the classifier that was tested, to the loss."""
+    simulation = simulate(NAME, rounds=1, options={"coefficients": "separate", "test_rows": 1})
+    server, loss, beta = simulation.replicas[0].server, simulation.history(0)["loss"][-1], notes(simulation)["beta"]
+    assert beta.shape == (federation.clients, 2) and (beta > 0).any() and (beta < 1).any()
+    assert not np.array_equal(beta, simulation.replicas[0].clients.beta)  # of the last local training
+    for i in range(federation.clients):
+        z, y = features(federation, server.params.base, i)
+        local = plain_estimate(z, y, server.mu, "code")
+        mixed = [
+            b * ours + (1 - b) * theirs
+            for b, ours, theirs in zip(beta[i], local, (server.mu, server.sigma), strict=True)
+        ]
+        head = gaussian.head(Tree(mu=mixed[0], sigma=mixed[1]), gaussian.log_priors(torch.bincount(y, minlength=6)))
+        z, y = features(federation, server.params.base, i, "test")
+        expected = F.cross_entropy(F.linear(z, head.weight, head.bias), y, reduction="sum") if len(y) else 0.0
+        assert loss[i] == pytest.approx(float(expected), rel=1e-6)
 
 
 def test_clients_without_folds_take_the_global_statistics(federation, simulate) -> None:

@@ -39,8 +39,8 @@ def ran(capsys: pytest.CaptureFixture[str], algorithm: str, *words: str) -> dict
 def test_run_prints_accuracy_with_spread(capsys, tmp_path: Path) -> None:
     found = ran(capsys, "fedavg+dbe", "--seeds", "3", "--store", str(tmp_path), "--option", "kappa=2")
     assert set(found) == {
-        *("algorithm", "accuracy", "rounds", "seconds_per_round", "backend", "device"),
-        *("run_folders", "diverged", "stored", "curve", "curve_after_training"),
+        *("algorithm", "accuracy", "rounds", "tested", "seconds_per_round", "backend", "device"),
+        *("runs", "run_folders", "diverged", "stored", "curve", "curve_after_training"),
     }
     accuracy = found["accuracy"]
     assert set(accuracy) == {"mean", "std", "per_seed", "selection"}
@@ -56,6 +56,23 @@ def test_run_prints_accuracy_with_spread(capsys, tmp_path: Path) -> None:
     for folder in map(Path, found["run_folders"]):
         assert tmp_path in folder.parents
         assert (folder / "done").exists()
+
+
+def test_several_methods_are_a_line_each_and_with_json_a_list(capsys, tmp_path: Path) -> None:
+    place = ["--store", str(tmp_path), "--seeds", "2"]
+    both = ran(capsys, "fedavg,fedavg+dbe", *place, "--every", "2")
+    assert [one["algorithm"] for one in both] == ["fedavg", "fedavg+dbe"]
+    assert [one["tested"] for one in both] == [[0, 2], [0, 2]]
+    alone = ran(capsys, "fedavg+dbe", *place, "--every", "2")
+    assert alone | {"stored": 0} == both[1]
+    assert cli.main(["run", "--algorithm", "fedavg", "--algorithm", "dbe", *SMALL, *place, "--every", "2"]) == 0
+    heading, _, *lines = capsys.readouterr().out.splitlines()
+    assert heading == "test accuracy on digits, best_round"
+    for one, line in zip(both, lines, strict=True):
+        name, mean, spread, seeds, rounds, _, stored, *ids = line.replace(",", "").split()
+        assert (name, seeds, rounds, stored, ids) == (one["algorithm"], "2", "2", "2", one["runs"])
+        assert float(mean) == pytest.approx(100 * one["accuracy"]["mean"], abs=0.006)
+        assert float(spread) == pytest.approx(100 * one["accuracy"]["std"], abs=0.006)
 
 
 def test_a_finished_run_is_reused_whatever_the_rule(capsys, tmp_path: Path) -> None:

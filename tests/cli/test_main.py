@@ -135,6 +135,8 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["list", "models", "more"], r"unexpected argument 'more' \(see pflrepro list --help\)"),
         (["data"], r"say what to do with data: get, status, verify"),
         (["data", "gt"], r"unknown action 'gt'; valid: get, "),
+        (["store"], r"say what to do with the store: prune"),
+        (["show", "12"], r"no run begins with '12' among the 0 of "),
         (["run"], r"--algorithm is missing"),
         (["run", "--algorithm", "fedavg", "--rounds", "few"], r"--rounds must be a whole number >= 0, not 'few'"),
         (["run", "--algorithm", "fedavg", "--rounds", "-1"], r"--rounds must be a whole number >= 0, not -1"),
@@ -183,7 +185,9 @@ def test_bad_input_is_named_in_one_line(words: list[str], message: str, capsys) 
     assert re.fullmatch(rf"pflrepro: error: .*{message}.*\n", captured.err)
 
 
-@pytest.mark.parametrize("verb", ["list", "data", "run", "plan", "reproduce", "score", "bench", "doctor"])
+@pytest.mark.parametrize(
+    "verb", ["list", "data", "run", "show", "store", "plan", "reproduce", "score", "bench", "doctor"]
+)
 def test_every_verb_explains_itself(verb: str, capsys) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main([verb, "--help"])

@@ -32,6 +32,8 @@ def fake_run(name: str, correct: list[int], after: list[int], seconds: float, se
         experiment=SimpleNamespace(algorithm=name, seed=seed),
         history=history,
         environment={"backend": ("loop", "batched")[seed % 2], "device": "cpu"},
+        id=f"run{seed}",
+        rounds=rounds - 1,
         folder=Path("store") / f"run{seed}",
     )
 
@@ -53,9 +55,19 @@ def test_a_summary_of_runs_by_hand() -> None:
     assert summary["seconds_per_round"] == pytest.approx(2.0)  # 0.5 and 1.5 s, the two shares
     assert summary["curve"] == pytest.approx([0.2, 0.6, 0.6])
     assert summary["curve_after_training"] == pytest.approx([math.nan, 0.8, 0.9], nan_ok=True)
-    assert summary["run_folders"] == ["store/run0", "store/run1"]
+    assert summary["run_folders"] == ["store/run0", "store/run1"] and summary["runs"] == ["run0", "run1"]
     assert (summary["backend"], summary["device"]) == (["batched", "loop"], ["cpu"])
     assert summarise(runs, "last_round")["accuracy"]["per_seed"] == pytest.approx([0.6, 0.6])
+
+
+def test_seconds_are_those_of_a_round_however_often_it_is_tested() -> None:
+    from pflrepro.cli.run import summarise
+
+    run = fake_run("fedavg", [1, 8, 6], [-1, 9, 10], 2.0, 0)
+    run.history["round"], run.rounds = np.array([0, 5, 8]), 8
+    summary = summarise([run], "last_round")
+    assert summary["rounds"] == 8 and summary["tested"].tolist() == [0, 5, 8]
+    assert summary["seconds_per_round"] == pytest.approx(4.0 / 8)
 
 
 def test_seeds_that_diverged_are_named() -> None:
@@ -145,6 +157,35 @@ def test_run_options_become_the_experiments() -> None:
     )
     assert experiments[1] == expected
     assert [experiment.seed for experiment in experiments] == [0, 1, 2]
+
+
+def of(*words: str) -> list:
+    return cli.run.experiments(cli.read(cli.build_parser(), ["run", *words]))
+
+
+def test_several_methods_share_the_setting_and_take_the_options_that_they_have() -> None:
+    words = ["--option", "kappa=2", "--option", "proximal=0.1", "--seeds", "2", "--rounds", "3", "--lr", "0.02"]
+    found = of("--algorithm", "fedavg,fedavg+dbe", "--algorithm", "ditto", *words)
+    assert [(one.algorithm, one.seed) for one in found] == [
+        (name, seed) for name in ("fedavg", "fedavg+dbe", "ditto") for seed in (0, 1)
+    ]
+    assert [dict(one.options) for one in found[::2]] == [{}, {"kappa": 2.0}, {"proximal": 0.1}]
+    assert {(one.data, one.settings) for one in found} == {(found[0].data, found[0].settings)}
+    assert of("--algorithm", "fedavg+dbe", "--option", "kappa=2", *words[4:]) == found[2:4]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--algorithm", "fedavg,ditto", "--option", "kappa=2"], "unknown option of fedavg, ditto 'kappa'; valid: "),
+        (["--algorithm", "dbe,fedavg+dbe"], r"the method fedavg\+dbe is named twice"),
+        (["--algorithm", "fedavg", "--algorithm", "fedavg"], "the method fedavg is named twice"),
+        (["--algorithm", ","], "expected names separated by commas"),
+    ],
+)
+def test_methods_and_options_that_do_not_fit_together_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        of(*words)
 
 
 def test_what_is_not_given_comes_from_the_preset() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro.data.federation import Federation
-from pflrepro.data.heterogeneity import heterogeneity, total_variation
+from pflrepro.data.heterogeneity import heterogeneity, selected_clients, total_variation
 from pflrepro.data.partition import PARTITIONS, Partition, partition
 from pflrepro.data.specs import PFedFDADirichlet
 from pflrepro.errors import UserError
@@ -60,6 +60,13 @@ def test_total_variation_is_a_distance_between_0_and_1_that_ignores_the_order_of
     assert ((known >= 0) & (known <= 1)).all()
     np.testing.assert_allclose(total_variation(counts[:, ::-1]), distances, atol=1e-12)
     np.testing.assert_allclose(total_variation(np.concatenate([counts, counts])), [*distances, *distances], atol=1e-12)
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1, [3]), (2, [3, 4]), (3, [3, 2, 4]), (9, [3, 0, 2, 1, 4])])
+def test_selected_clients_by_hand(number, expected) -> None:
+    # Pooled 0.6, 0.4; distances 0.1, 0.4, 0.3, 0, 0.6.
+    counts = np.array([[5, 5], [10, 0], [9, 1], [6, 4], [0, 10], [0, 0]])
+    assert selected_clients(counts, number) == expected, "the empty client is never chosen"
 
 
 def test_a_federation_ignores_clients_without_samples() -> None:
@@ -121,7 +128,7 @@ def test_a_federation_of_every_kind_shows_itself(made, kind: str) -> None:
     figure, ax = plt.subplots()
     assert federation.plot(ax) is ax
     assert len(ax.collections[0].get_offsets()) == (parts.counts() > 0).sum()
-    assert ax.get_title().startswith("toy & co: largest bubble")
+    assert ax.get_title().startswith("toy & co: largest ")
     plt.close(figure)
 
 

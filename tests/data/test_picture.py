@@ -25,10 +25,27 @@ def test_bubbles_refuse_what_is_no_table_of_counts(counts):
         picture.bubbles(counts)
 
 
-def test_many_bubbles_are_smaller_and_drawn_as_pixels():
-    few, many = (picture.bubbles(np.ones((20, labels), int)).axes[0].collections[0] for labels in (10, 200))
-    assert few.get_sizes()[0] > 1.5 * many.get_sizes()[0]
-    assert (few.get_rasterized(), many.get_rasterized()) == (False, True)
+@pytest.mark.parametrize("shape", [(21, 3), (3, 21)])
+def test_many_clients_or_classes_are_a_map_with_a_colour_bar(shape):
+    counts = np.zeros(shape, int)
+    counts[2, 1], counts[1, 2] = 7, 1
+    panel, bar = picture.bubbles(counts).axes
+    (mesh,) = panel.collections
+    np.testing.assert_array_equal(mesh.get_array().filled(0), counts.T)
+    assert mesh.get_array().mask.sum() == counts.size - 2, "what nobody holds is left white"
+    assert (mesh.norm.vmin, mesh.norm.vmax, bar.get_ylabel()) == (0, 7, "samples")
+    assert picture.bubbles(counts[:20, :20]).axes[0].collections[0].get_offsets().tolist() == [[1, 2], [2, 1]]
+
+
+@pytest.mark.parametrize("shape", [(10, 10), (20, 4), (4, 20), (1, 2)])
+def test_no_disc_reaches_beyond_the_axes(shape):
+    figure = picture.bubbles(np.full(shape, 5))
+    figure.draw_without_rendering()
+    panel = figure.axes[0]
+    dots = panel.collections[0]
+    radius = np.sqrt(dots.get_sizes().max() / np.pi) * figure.dpi / 72
+    places = panel.transData.transform(dots.get_offsets())
+    assert (places.min(0) - radius >= panel.bbox.min).all() and (places.max(0) + radius <= panel.bbox.max).all()
 
 
 def test_viz_offers_the_same_bubbles():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pflrepro.errors import UserError
+from pflrepro.experiments import compact
 from pflrepro.experiments.files import read_json
 from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
@@ -62,6 +63,25 @@ def test_runs_that_were_begun_are_counted_and_those_made_here_are_known(finished
     shutil.copytree(finished.folder, store.root / "runs" / f"{finished.id}.damaged-1")
     (store.root / "runs" / f"{finished.id}.damaged-1" / "done").unlink()
     assert store.unfinished() == 1 and Store(store.root / "none").unfinished() == 0
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(finished, store, make, fake):
+    others = run(make.seeds(1, 2), store=store, simulate=fake, progress=False)
+    ids = sorted(one.id for one in (finished, *others))
+    assert store.matching("") == ids and store.matching(finished.id) == [finished.id]
+    assert store.matching("x") == store.matching("*") == Store(store.root / "none").matching("") == []
+    shutil.copytree(finished.folder, store.root / "runs" / f"{finished.id}.damaged-1")
+    compact.export(others[0], store.behind)
+    shutil.rmtree(others[0].folder)
+    assert store.matching("") == ids, "one is kept without states, a damaged one does not count"
+    for one in (finished, *others):
+        lengths = [n for n in range(16) if len(store.matching(one.id[:n])) == 1]
+        assert {store.get(one.id[:n]).id for n in lengths} == {one.id}
+    assert store.get(others[0].id) is None, "a whole id is looked for here alone"
+    with pytest.raises(UserError, match=f"3 runs begin with '': {', '.join(ids)}; give more digits"):
+        store.get("")
+    with pytest.raises(UserError, match="no run begins with 'xyz' among the 3 of"):
+        store.get("xyz")
 
 
 def truncate(path):

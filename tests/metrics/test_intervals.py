@@ -9,7 +9,14 @@ import pytest
 from scipy import stats
 
 from pflrepro.errors import UserError
-from pflrepro.metrics.intervals import bootstrap, over_clients, over_seeds, over_seeds_and_clients, t_interval
+from pflrepro.metrics.intervals import (
+    bootstrap,
+    over_clients,
+    over_seeds,
+    over_seeds_and_clients,
+    over_weighted_clients,
+    t_interval,
+)
 from pflrepro.randomness import generator
 
 RNG = np.random.default_rng(0)
@@ -127,3 +134,15 @@ def test_one_value_has_no_interval_and_equal_ones_have_a_point() -> None:
 def test_what_is_no_sample_is_refused(call, message: str) -> None:
     with pytest.raises(UserError, match=message):
         call()
+
+
+def test_values_are_drawn_with_their_weights() -> None:
+    """Shares weighted by samples are the pooled accuracy; what is no share is resampled alike."""
+    pooled, shares = over_clients(CORRECT[0], SAMPLES), CORRECT[0] / SAMPLES
+    found = over_weighted_clients(shares, SAMPLES)
+    assert [found.value, found.low, found.high] == pytest.approx([pooled.value, pooled.low, pooled.high])
+    moved = over_weighted_clients(shares - 5.0, SAMPLES)
+    assert [moved.low, moved.high] == pytest.approx([pooled.low - 5.0, pooled.high - 5.0])
+    for weights in ([1.0, 0.0], [1.0]):
+        with pytest.raises(UserError, match="2 values need as many positive weights, not"):
+            over_weighted_clients([1.0, 2.0], weights)

@@ -7,7 +7,7 @@ import pytest
 from pflrepro.errors import UserError
 from pflrepro.experiments import compact
 from pflrepro.experiments.store import Store
-from pflrepro.papers.study import study
+from pflrepro.papers.studies import study
 from pflrepro.papers.verifying import verify
 
 

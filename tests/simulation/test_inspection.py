@@ -7,7 +7,8 @@ import torch
 from helpers import equal
 
 from pflrepro.algorithms import build_method
-from pflrepro.simulation.inspection import client_models, samples
+from pflrepro.errors import UserError
+from pflrepro.simulation.inspection import client_models, notes, samples
 from pflrepro.trees import Tree
 
 NAMES = ["fedavg", "ditto", "fedbabu", "gpfl", "fedavg+dbe", "apple", "pfedfda", "fedavg+fedbr"]
@@ -37,6 +38,31 @@ def test_after_a_further_round_s_training(simulate, start, name: str) -> None:
         x, y = samples(short, model.client)
         found.append(int((model.scores(x).argmax(1) == y).sum()))
     assert found == long.history(0)["correct_after"][-1].tolist()
+
+
+def test_unadapted_models_are_those_received(simulate) -> None:
+    simulation = simulate(build_method("fedbabu"), rounds=1)
+    plain, adapted = client_models(simulation, adapted=False), client_models(simulation)
+    server = simulation.replicas[0].server.params
+    for model, other in zip(plain, adapted, strict=True):
+        assert torch.equal(model.params.base["1.weight"], server.base["1.weight"])
+        assert not torch.equal(other.params.base["1.weight"], server.base["1.weight"])
+
+
+@pytest.mark.parametrize("seeds", [[0], [3, 5]])
+def test_what_a_method_notes(simulate, seeds: list[int]) -> None:
+    """APFL's alpha is the state that the next test mixes with; FedAvg notes nothing; a plug-in hides nothing."""
+    for name in ("apfl", "apfl+mr"):
+        simulation = simulate(build_method(name, {"adaptive": True}), rounds=2, seeds=seeds)
+        before = simulation.state()
+        for index in range(len(seeds)):
+            found = notes(simulation, index)
+            assert found.keys() == {"alpha"} and len(set(found["alpha"].tolist())) > 1
+            assert found["alpha"].tolist() == simulation.replicas[index].clients.alpha.tolist()
+        assert all(equal(value, before[name]) for name, value in simulation.state().items())
+    assert notes(simulate(build_method("fedavg"), rounds=1)) == {}
+    with pytest.raises(UserError, match="index of a seed"):
+        notes(simulation, 9)
 
 
 def test_features_are_those_of_the_base_and_samples_can_be_pooled(simulate) -> None:

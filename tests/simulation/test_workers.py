@@ -48,7 +48,7 @@ def test_worker_processes_change_no_bit(simulate, differ, name: str, model: str)
 @pytest.mark.usefixtures("always_in_workers")
 def test_an_error_in_a_worker_says_where(simulate) -> None:
     with pytest.raises(
-        RunFailed, match=r"Stumbles, round 0, seed 0, client \d, phase 'train', step 0: ValueError: this loss is"
+        RunFailed, match=r"Stumbles, round 0, seed 0, client \d, phase 'train', step 0 at .*: ValueError: this loss is"
     ):
         simulate(Stumbles(), workers=2)
 

@@ -1,106 +1,160 @@
-"""The table view: the paper's shape first (rows, groups of columns, order as printed), published | ours ± spread | difference."""
+"""The table view: the paper's shape first (rows, groups of columns, order as printed), published | ours ± spread [difference] mark."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.artefact import Column
-from pflrepro.papers.result import NOT_RUN, Cell
-from pflrepro.papers.texts import mean_and_spread, number
+from pflrepro.papers.artefact import INSTEAD, STAND_IN, Column
+from pflrepro.papers.result import MARKS, VERDICTS, Cell
+from pflrepro.papers.texts import mean_and_spread, number, span
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Marks, so that a verdict is read without colours.
-MARKS = {
-    "within tolerance": "≈",
-    "ordering kept": "✓",
-    "ordering broken": "✗",
-    "ordering still rising": "↗",
-    "ordering undecided": "?",
-    "differs": "≠",
-    "stand-in": "·",
-}
+OWN = "own methods"
 
 
 @dataclass(frozen=True)
 class Table(Shown):
     """Rows by columns; the best of a column is bold, the second underlined, as papers print them.
 
-    columns: keys (None: all). difference: whether ours minus the published number is shown behind ours.
+    columns: keys (None: all). difference: whether ours minus the published number is shown behind ours. A column of the scale has its
+    published numbers, and ours where something was run; one that has neither, or that the scale leaves out, is named in the notes.
     """
 
     columns: tuple[str, ...] | None = None
     difference: bool = True
 
-    def shown(self, study: Any) -> tuple[Column, ...]:
-        """The columns of the table that are part of the scale, or were run."""
-        return tuple(
-            column
-            for column in study.artefact.columns
-            if (self.columns is None or column.key in self.columns)
-            and (column in study.columns or any(study.cells[row.key, column.key].runs for row in study.rows))
-        )
-
     def table(self, study: Any) -> pd.DataFrame:
         import pandas as pd
 
-        frame: dict[str, list[str]] = {"": [row.label for row in study.rows]}
-        for column in self.shown(study):
-            cells = [study.cells[row.key, column.key] for row in study.rows]
-            name = f"{column.group}: {column.label}" if column.group else column.label
-            unit = column.measure.title if name != column.measure.title else ""
-            head = f"{name} ({', '.join(filter(None, (unit, column.measure.unit)))})"
-            frame[f"{head}, published"] = _ranked(cells, [cell.published for cell in cells], self._published)
-            frame[f"{head}, ours"] = _ranked(cells, [cell.ours for cell in cells], lambda c: self._ours(study, c))
-        return pd.DataFrame(frame)
-
-    def _published(self, cell: Cell) -> str:
-        if cell.printed is None:
-            return ""
-        digits = cell.column.digits if cell.column.digits is not None else cell.measure.digits
-        return mean_and_spread(cell.published, cell.published_std, digits) or "none"
-
-    def _ours(self, study: Any, cell: Cell) -> str:
-        if not cell.runs:
-            return ""
-        digits = cell.column.digits if cell.column.digits is not None else cell.measure.digits
-        text = mean_and_spread(cell.ours, cell.spread, digits) or "none"
-        away = cell.ours - cell.published
-        if self.difference and not math.isnan(away) and cell.level != "stand-in":
-            text += f" [{number(away, digits, sign=True)}]"
-        mark = MARKS.get(cell.verdict(study.artefact, study.outcomes), "")
-        return f"{text} {mark}".strip()
+        paper = len(study.rows) - len(study.also)
+        heading = [OWN] if study.also else []
+        labels = [row.label for row in study.rows]
+        columns = [(("", "", ""), [*labels[:paper], *heading, *labels[paper:]])]
+        units = self._units(study)
+        for column in self._shown(study):
+            cells = [study.cells.get((row.key, column.key)) for row in study.rows]
+            label = study.artefact.label_of(column)
+            head = f"{label} ({column.measure.unit})" if len(units) > 1 and column.measure.unit else label
+            instead = study.scale.level(column) == INSTEAD
+            ours = f"ours, on {study.setting(column).label}" if instead else "ours"
+            for kind, texts in (("published", self._published(cells)), (ours, self._ours(study, cells))):
+                if any(texts):
+                    lines = [*texts[:paper], *[""] * len(heading), *texts[paper:]]
+                    columns.append(((column.group, head, kind), lines))
+        frame = pd.DataFrame([lines for _, lines in columns]).T
+        frame.columns = pd.MultiIndex.from_tuples([names for names, _ in columns])
+        return frame if any(group for (group, *_), _ in columns) else frame.droplevel(0, axis=1)
 
     def notes(self, study: Any) -> list[str]:
-        shown = self.shown(study)
-        left = [column.label for column in study.artefact.columns if column not in shown]
-        used = {cell.verdict(study.artefact, study.outcomes) for cell in study.cells.values()} - {NOT_RUN}
-        notes = [f"{mark}: {verdict}" for verdict, mark in MARKS.items() if verdict in used]
-        if left:
-            notes.append(f"not part of this scale: {', '.join(left)}")
-        lacking = {
-            cell.reason for cell in study.cells.values() if cell.column in shown and not cell.runs and cell.reason
+        shown = self._shown(study)
+        cells = [cell for cell in study.cells.values() if cell.column in shown]
+        verdicts = {cell.verdict(study.artefact, study.outcomes) for cell in cells}
+        run = any(cell.runs for cell in cells)
+        return [
+            *(self._units(study).values()),
+            *([self._spread(study)] if run else []),
+            *(f"{mark} {verdict}: {VERDICTS[verdict]}" for verdict, mark in MARKS.items() if verdict in verdicts),
+            *_lacking(cells, len(study.rows)),
+            *self._left(study, shown),
+        ]
+
+    # ---- columns -----------------------------------------------------------------------------------------------------------
+    def _asked(self, study: Any) -> list[Column]:
+        return [each for each in study.artefact.columns if self.columns is None or each.key in self.columns]
+
+    def _shown(self, study: Any) -> list[Column]:
+        """The columns that have anything to show: published numbers of the scale, or runs."""
+
+        def has(column: Column) -> bool:
+            cells = [cell for cell in study.cells.values() if cell.column is column]
+            known = any(not math.isnan(cell.published) for cell in cells)
+            return (known and column in study.columns) or any(cell.runs for cell in cells)
+
+        return [column for column in self._asked(study) if has(column)]
+
+    def _units(self, study: Any) -> dict[str, str]:
+        """What is measured in which unit, by the measure's name."""
+        measures = {column.measure.name: column.measure for column in self._shown(study)}
+        return {name: f"{each.title}{f' in {each.unit}' if each.unit else ''}" for name, each in measures.items()}
+
+    def _left(self, study: Any, shown: Sequence[Column]) -> list[str]:
+        """What is not shown, by the reason."""
+        left = [column for column in self._asked(study) if column not in shown]
+        names = {
+            part: [study.artefact.name_of(c) for c in left if (c in study.columns) is part] for part in (True, False)
         }
-        return notes + sorted(f"empty cells: {reason}" for reason in lacking)
+        out, empty = names[False], names[True]
+        return [
+            *([f"not part of the scale {study.scale.name}: {'; '.join(out)}"] if out else []),
+            *([f"nothing printed, and nothing run: {'; '.join(empty)}"] if empty else []),
+        ]
+
+    # ---- cells -------------------------------------------------------------------------------------------------------------
+    def _published(self, cells: Sequence[Cell | None]) -> list[str]:
+        def said(cell: Cell) -> str:
+            if cell.printed is None:
+                return ""
+            return mean_and_spread(cell.published, cell.published_std, _digits(cell)) or "none"
+
+        return _ranked(cells, lambda cell: cell.published, said)
+
+    def _ours(self, study: Any, cells: Sequence[Cell | None]) -> list[str]:
+        def said(cell: Cell) -> str:
+            if not cell.runs:
+                return ""
+            over = cell.over_clients if study.artefact.spread == "clients" else cell.spread
+            text = mean_and_spread(cell.ours, over, _digits(cell)) or "none"
+            away = cell.ours - cell.published
+            if self.difference and not math.isnan(away) and cell.level not in (STAND_IN, INSTEAD):
+                text += f" [{number(away, _digits(cell), sign=True)}]"
+            return f"{text} {MARKS.get(cell.verdict(study.artefact, study.outcomes), '')}".rstrip()
+
+        return _ranked(cells, lambda cell: math.nan if cell.level == STAND_IN else cell.ours, said)
+
+    def _spread(self, study: Any) -> str:
+        """What stands behind a number of ours."""
+        over = study.artefact.spread
+        means = "clients, as the paper prints it" if over == "clients" else "seeds (population deviation)"
+        brackets = "; in brackets ours minus published" if self.difference and study.artefact.sources else ""
+        return f"ours: mean ± spread over {means}{brackets}"
 
 
-def _ranked(cells: list[Cell], values: list[float], said: Any) -> list[str]:
+def _digits(cell: Cell) -> int:
+    return cell.measure.digits if cell.column.digits is None else cell.column.digits
+
+
+def _lacking(cells: Sequence[Cell], rows: int) -> list[str]:
+    """Why cells are empty, or have fewer seeds than asked for: how many, and of which rows where they are few."""
+    lacking = sorted((cell for cell in cells if cell.reason), key=lambda cell: (bool(cell.runs), cell.reason))
+    notes = []
+    for reason, group in groupby(lacking, key=lambda cell: cell.reason):
+        found = list(group)
+        labels = list(dict.fromkeys(cell.row.label for cell in found))
+        named = f" ({', '.join(labels)})" if len(labels) < min(rows, 5) else ""
+        notes.append(f"{span(*[len(found)] * 2, 'cell')}{named}: {reason}")
+    return notes
+
+
+def _ranked(cells: Sequence[Cell | None], value: Callable[[Cell], float], said: Callable[[Cell], str]) -> list[str]:
     """The texts of a column; of three numbers or more the best bold, the second underlined."""
-    texts = [said(cell) for cell in cells]
-    better = cells[0].measure.better
-    known = sorted((v for v in values if not math.isnan(v)), reverse=better == "higher")
+    texts = ["" if cell is None else said(cell) for cell in cells]
+    values = [math.nan if cell is None else value(cell) for cell in cells]
+    better = next(cell.measure.better for cell in cells if cell is not None)
+    known = sorted({each for each in values if not math.isnan(each)}, reverse=better == "higher")
     if not better or len(known) < 3:
         return texts
-    marked = []
-    for text, value in zip(texts, values, strict=True):
-        number_, _, rest = text.partition(" ")
-        if value == known[0]:
-            number_ = f"**{number_}**"
-        elif value == known[1]:
-            number_ = f"<u>{number_}</u>"
-        marked.append(f"{number_} {rest}".strip())
-    return marked
+    best, second = known[:2]
+    return [_marked(text, each == best, each == second) for text, each in zip(texts, values, strict=True)]
+
+
+def _marked(text: str, best: bool, second: bool) -> str:
+    mean, _, rest = text.partition(" ")
+    shown = f"**{mean}**" if best else f"<u>{mean}</u>" if second else mean
+    return f"{shown} {rest}".rstrip()

@@ -1,7 +1,8 @@
 """What a view is: a way to show the cells of a study, or what else an artefact is made of.
 
-A view answers four questions, each of which may have no answer: its table (a data frame of texts, ready to read), its figures by name,
-what is written to its csv, and what a reader must know besides. It is asked with the study; it trains nothing.
+A view answers four questions, each of which may have no answer: its table (a data frame of texts, ready to read; its header may have
+levels), its figures by name, what is written to its csv, and what a reader must know besides. It is asked with the study; it trains
+nothing. In a text `**x**` is bold and `<u>x</u>` underlined, see `pflrepro.papers.texts`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """A way to show a study. `study` is a `pflrepro.papers.study.Study`, which knows views by this protocol alone."""
+    """A way to show a study. `study` is a `pflrepro.papers.studies.Study`, which knows views by this protocol alone."""
 
     def table(self, study: Any) -> pd.DataFrame | None:
         """The table, as texts."""

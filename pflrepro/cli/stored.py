@@ -1,0 +1,160 @@
+"""`pflrepro show` and `pflrepro store`: one finished run, and what the store can do without."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.cli.arguments import add_json, add_places
+from pflrepro.cli.output import Answer, table
+from pflrepro.errors import CorruptFile, UserError
+
+if TYPE_CHECKING:
+    from pflrepro.experiments.result import Run
+    from pflrepro.experiments.store import Store
+
+SHOW = """\
+What is known of a finished run: its configuration, its curve, the command that makes it, what is kept of it, the code that made it.
+An ID stands in the answers of `run` and `score`; its first digits will do where no other run has them.
+
+With --json, one object; accuracies are fractions in [0, 1], the curves have one value a test, `tested` says behind which rounds.
+"""
+PRUNE = """\
+Remove the folders of damaged runs that were set aside; with --states also the models kept of finished runs.
+Histories and measurements stay. A run whose state is gone is trained again where it is to grow or to be looked into.
+"""
+WIDTH = 100  # columns of a terminal
+LINES = 12  # of a curve
+BAR = 40  # columns of a bar that is full
+
+
+def add(verbs: Any) -> None:
+    raw = argparse.RawDescriptionHelpFormatter
+    show = verbs.add_parser("show", help="a finished run", description=SHOW, formatter_class=raw)
+    show.add_argument("id", metavar="ID", help="of a run, or its first digits")
+    add_places(show, data=False)
+    add_json(show)
+    show.set_defaults(handler=handle_show, parser=show)
+
+    store = verbs.add_parser("store", help="free what the run store can do without", description=__doc__)
+    store.set_defaults(handler=handle_store, parser=store, json=False)
+    actions = store.add_subparsers(metavar="ACTION", dest="action")
+    prune = actions.add_parser(
+        "prune", help="remove damaged runs, or kept states", description=PRUNE, formatter_class=raw
+    )
+    prune.add_argument("--states", action="store_true", help="also the kept models of all finished runs")
+    prune.add_argument("--dry-run", action="store_true", help="only say what would be freed")
+    add_places(prune, data=False)
+    add_json(prune)
+    prune.set_defaults(handler=handle_prune, parser=prune)
+
+
+def handle_show(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.store import Store
+
+    store = Store(arguments.store)
+    id = store.id_of(arguments.id)
+    run = store.get(id) or store.compact(id)
+    if run is None:
+        raise CorruptFile(f"the run {id} is damaged and cannot be shown")
+    value = describe(run, store)
+    return Answer(value, _text(run, value))
+
+
+def describe(run: Run, store: Store) -> dict[str, Any]:
+    """What `--json` prints of a run."""
+    states = [{"round": round, "bytes": path.stat().st_size} for round, path in store.states(run.id).items()]
+    readings = [vars(question) | {"options": dict(question.options)} for question in store.readings(run)]
+    record = run.environment
+    return {
+        "id": run.id,
+        **run.experiment.to_dict(),
+        "command": run.command,
+        "accuracy": {rule: run.accuracy(rule) for rule in ("best_round", "last_round")},
+        "best_round": run.round_of("best"),
+        "tested": run.history["round"],
+        "curve": run.curve,
+        "curve_after_training": run.curve_after_training,
+        "states": states,
+        "readings": readings,
+        "commit": record.get("versions", {}).get("commit"),
+        "made_with": {name: record.get(name) for name in ("backend", "device", "processor", "versions", "timings")},
+        "folder": str(run.folder),
+    }
+
+
+def _text(run: Run, value: dict[str, Any]) -> str:
+    def named(values: dict[str, Any]) -> str:
+        return ", ".join(f"{name}={each}" for name, each in values.items()) or "none"
+
+    accuracy, made, experiment = value["accuracy"], value["made_with"], run.experiment
+    data = {name: each for name, each in value["data"].items() if name != "dataset" and each not in (None, "")}
+    states = [f"round {each['round']} ({_size(each['bytes'])})" for each in value["states"]]
+    readings = [f"{each['name']} at round {each['round']} ({named(each['options'])})" for each in value["readings"]]
+    about = {
+        "data": f"{experiment.data.dataset}, {named(data)}",
+        "network": f"{experiment.model}, {experiment.dtype}",
+        "options": named(value["options"]),
+        "settings": named(value["settings"]),
+        "accuracy": f"{100 * accuracy['best_round']:.2f} % in the best round ({value['best_round']}), "
+        f"{100 * accuracy['last_round']:.2f} % in the last ({run.rounds})",
+        "command": value["command"],
+        "states": ", ".join(states) or "none",
+        "readings": ", ".join(readings) or "none",
+        "made by": f"{value['commit'] or 'an unknown commit'}, {made['backend']} on {made['device']}",
+        "where": value["folder"],
+    }
+    title = f"run {run.id}: {experiment.algorithm} on {experiment.data.dataset}, seed {experiment.seed}"
+    width = max(map(len, about))
+    lines = [_entry(f"  {name:<{width}}  ", each, whole=name == "command") for name, each in about.items()]
+    return "\n".join([title, *lines, "", _curve(run)])
+
+
+def _entry(start: str, text: str, whole: bool) -> str:
+    """A line, or several where it is long; `whole`: what is to be copied stays in one."""
+    if whole:
+        return start + text
+    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_long_words=False)
+
+
+def _curve(run: Run) -> str:
+    """The accuracies of a dozen tests, the first, the best and the last among them, with a bar for those before local training."""
+    count = len(run.curve)
+    step = max(1, math.ceil((count - 1) / (LINES - 2)))
+    chosen = sorted({*range(0, count, step), int(run.curve.argmax()), count - 1})
+    before, after = 100 * run.curve, 100 * run.curve_after_training
+    rows = [
+        {
+            "round": int(run.history["round"][place]),
+            "before training": f"{before[place]:.2f} %",
+            "after": "" if math.isnan(after[place]) else f"{after[place]:.2f} %",
+            "": "#" * round(BAR * before[place] / 100),
+        }
+        for place in chosen
+    ]
+    return table(rows, list(rows[0]))
+
+
+def handle_store(arguments: argparse.Namespace) -> Answer:
+    raise UserError("say what to do with the store: prune")
+
+
+def handle_prune(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.store import Store
+
+    store = Store(arguments.store)
+    rows = [vars(freed) for freed in store.prune(states=arguments.states, dry_run=arguments.dry_run)]
+    total = sum(row["size"] for row in rows)
+    shown = [row | {"size": _size(row["size"])} for row in rows]
+    said = f"{_size(total)} in {store.root} {'would be' if arguments.dry_run else 'were'} freed"
+    lines = [table(shown, ("id", "what", "size")), "", said] if rows else [f"nothing to free in {store.root}"]
+    if not arguments.states:
+        kept = sum(freed.size for freed in store.prune(states=True, dry_run=True))
+        lines += [f"with --states: {_size(kept)} more"] if kept else []
+    return Answer({"freed": rows, "bytes": total, "dry_run": arguments.dry_run}, "\n".join(lines))
+
+
+def _size(bytes: int) -> str:
+    return f"{bytes / 1e6:.2f} MB" if bytes < 1e9 else f"{bytes / 1e9:.2f} GB"

@@ -1,0 +1,184 @@
+"""Runs of several methods on one setting beside each other: table, curves, paired tests."""
+
+from __future__ import annotations
+
+import io
+import math
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pflrepro.errors import UserError
+from pflrepro.experiments.result import Run
+from pflrepro.metrics.accuracy import spread
+from pflrepro.metrics.comparison import EQUAL, holm, paired
+from pflrepro.metrics.intervals import Interval, over_clients, over_seeds
+from pflrepro.metrics.selection import Selected, check_rule
+from pflrepro.style import new_figure, style
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from pflrepro.experiments.config import Experiment
+
+ROW_COLUMNS = ("accuracy", "spread", "low", "high", "interval", "seeds", "rounds")
+TEST_COLUMNS = ("one", "other", "difference", "p", "adjusted", "test", "pairs")
+
+
+def compare(runs: Iterable[Run], rule: str = "best_round") -> Compared:
+    """Runs beside each other, those that differ only in the seed as one line.
+
+    rule: what is taken from a curve (`pflrepro.metrics.selection`). Raises `UserError` where there are no runs, or other things.
+
+    Example:
+        compared = pflrepro.compare(pflrepro.run(experiments))  # of two methods, say, three seeds each
+        compared.table, compared.tests, compared.curves()
+    """
+    return Compared(runs, rule)
+
+
+class Compared:
+    """What `compare` gives. Accuracies are in per cent.
+
+    runs: label -> runs, one a seed. A label is the method, and what else of the configuration is not the same in all lines.
+    """
+
+    def __init__(self, runs: Iterable[Run], rule: str = "best_round") -> None:
+        self.rule = check_rule(rule)
+        groups: dict[str, dict[int, Run]] = {}
+        for run in runs:
+            if not isinstance(run, Run):
+                raise UserError(f"compare takes finished runs, not {type(run).__name__} {run!r}")
+            groups.setdefault(run.experiment.changed(seed=0).canonical(), {})[run.experiment.seed] = run
+        if not groups:
+            raise UserError("there are no runs to compare")
+        labels = _labels([next(iter(group.values())).experiment for group in groups.values()])
+        self.runs: dict[str, list[Run]] = {
+            label: [group[seed] for seed in sorted(group)] for label, group in zip(labels, groups.values(), strict=True)
+        }
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One line a label: mean and population standard deviation over seeds, 95 % interval and of what kind it is, seeds, rounds."""
+        import pandas as pd
+
+        return pd.DataFrame([self._line(runs) for runs in self.runs.values()], index=list(self.runs))
+
+    @cached_property
+    def tests(self) -> pd.DataFrame:
+        """One line a pair of labels: mean difference, its p and Holm's over all pairs, and what was tested.
+
+        Over the seeds that both have, Student's paired t; with one such seed, signs of the clients' differences flipped at random. NaN,
+        with the reason, where there is no such seed, or the clients' test samples are not the same.
+        """
+        import pandas as pd
+
+        lines = [self._test(one, other) for one, other in combinations(self.runs, 2)]
+        adjusted = holm([line["p"] for line in lines]).tolist() if lines else []
+        rows = [line | {"adjusted": p} for line, p in zip(lines, adjusted, strict=True)]
+        return pd.DataFrame(rows, columns=list(TEST_COLUMNS))
+
+    def curves(self, after: bool = False) -> Figure:
+        """Test accuracy over rounds, mean over seeds with a band of one standard deviation; `after`: right after local training.
+
+        Seeds that stopped at different rounds share the curve up to the first stop.
+        """
+        with style():
+            figure = new_figure(6.0, 3.6)
+            axes = figure.subplots()
+            for label, runs in self.runs.items():
+                curves = [run.curve_after_training if after else run.curve for run in runs]
+                shared = min(map(len, curves))
+                values, rounds = 100 * np.array([curve[:shared] for curve in curves]), runs[0].history["round"][:shared]
+                (line,) = axes.plot(rounds, values.mean(0), label=label)
+                if len(runs) > 1:
+                    low, high = values.mean(0) - values.std(0), values.mean(0) + values.std(0)
+                    axes.fill_between(rounds, low, high, alpha=0.2, linewidth=0, color=line.get_color())
+            moment = "after local training" if after else "before local training"
+            axes.set(xlabel="round", ylabel=f"test accuracy {moment} (%)")
+            axes.legend()
+        return figure
+
+    def _line(self, runs: Sequence[Run]) -> dict[str, Any]:
+        values = [100 * self._selected(run).value for run in runs]
+        found, interval = spread(values), self._interval(runs, values)
+        numbers = (found.mean, found.std if found.n > 1 else math.nan, interval.low, interval.high)
+        kind = f"{interval.method}, {len(runs)} seeds" if len(runs) > 1 else f"bootstrap, {interval.n} clients"
+        return dict(zip(ROW_COLUMNS, (*numbers, kind, len(runs), max(run.rounds for run in runs)), strict=True))
+
+    def _interval(self, runs: Sequence[Run], values: Sequence[float]) -> Interval:
+        """In per cent: over seeds, with one of them over clients."""
+        if len(runs) > 1:
+            return over_seeds(values)
+        found = over_clients(self._correct(runs[0]), runs[0].history["test_samples"])
+        return replace(found, value=100 * found.value, low=100 * found.low, high=100 * found.high)
+
+    def _test(self, one: str, other: str) -> dict[str, Any]:
+        runs = {label: {run.experiment.seed: run for run in self.runs[label]} for label in (one, other)}
+        seeds = sorted(runs[one].keys() & runs[other].keys())
+        pairs = [(runs[one][seed], runs[other][seed]) for seed in seeds]
+        line = {"one": one, "other": other, "p": math.nan, "pairs": len(seeds)}
+        if not pairs:
+            return line | {"difference": math.nan, "test": "none: no common seed"}
+        values = np.array([[100 * self._selected(run).value for run in pair] for pair in pairs])
+        difference = values[:, 0] - values[:, 1]
+        line["difference"] = float(difference.mean())
+        if not all(_same_clients(*pair) for pair in pairs):
+            return line | {"test": "none: other clients"}
+        if len(pairs) > 1:
+            # where all seeds have one difference, t has no spread to go by
+            test = "permutation" if np.ptp(difference) < EQUAL * values.max() else "t"
+            name = f"paired t over {len(pairs)} seeds" if test == "t" else f"sign flips over {len(pairs)} seeds"
+            return line | {"p": paired(values[:, 0], values[:, 1], test).p, "test": name}
+        counts = [self._correct(run) for run in pairs[0]]
+        found = paired(*counts, "permutation")
+        return line | {"p": found.p, "pairs": found.pairs, "test": f"sign flips over {found.pairs} clients"}
+
+    def _selected(self, run: Run) -> Selected:
+        return self.rule(run.curve)
+
+    def _correct(self, run: Run) -> np.ndarray:
+        """Correct predictions a client, mean of the tests that the rule takes."""
+        return run.history["correct"][list(self._selected(run).places)].mean(0)
+
+    def __repr__(self) -> str:
+        return f"Compared({', '.join(self.runs)}; {self.rule.name})\n{self.table.to_string(float_format='%.2f')}"
+
+    def _repr_html_(self) -> str:
+        buffer = io.BytesIO()
+        self.curves().savefig(buffer, format="svg")
+        picture = f'<img alt="test accuracy over rounds" src="data:image/svg+xml;base64,{b64encode(buffer.getvalue()).decode()}">'
+        shown = {"float_format": "%.2f", "na_rep": ""}
+        tests = self.tests.to_html(index=False, float_format="%.3g", na_rep="") if len(self.tests) else ""
+        return f"<p>test accuracy in %, {self.rule.title}</p>{self.table.to_html(**shown)}{tests}{picture}"
+
+
+def _same_clients(one: Run, other: Run) -> bool:
+    """Whether two runs are tested on the same samples of the same clients."""
+    tested = [
+        (
+            {name: value for name, value in run.identity["data"].items() if name != "proxy"},
+            run.fingerprint.split("+")[0],
+        )
+        for run in (one, other)
+    ]
+    return tested[0] == tested[1]
+
+
+def _labels(experiments: Sequence[Experiment]) -> list[str]:
+    """The method, the settings that are not the same in all lines, and the options that are not in all lines of that method."""
+    shared = [vars(one.settings) | vars(one.data) | {"model": one.model, "dtype": one.dtype} for one in experiments]
+    labels = []
+    for one, settings in zip(experiments, shared, strict=True):
+        told = {name: value for name, value in settings.items() if any(other[name] != value for other in shared)}
+        peers = [dict(other.options) for other in experiments if other.algorithm == one.algorithm]
+        options = {n: v for n, v in one.options if any(n not in other or other[n] != v for other in peers)}
+        parts = [f"{name}={value}" for name, value in (*told.items(), *options.items())]
+        labels.append(", ".join([one.algorithm, *parts]))
+    return labels

@@ -1,0 +1,72 @@
+"""Figures of partitions: DBE Figure 6 and on, GRP-FED Figure 1(b). Nothing is trained for them.
+
+DBE: the captions are lost in the text at hand; the scenarios are those of the experiments [inferred], their order is ours. GRP-FED:
+MIT-BIH, one client a patient [GRP-FED 4.1]; the paper shows "selected clients" and does not say which [?]; ours go from the nearest to
+the global class distribution to the farthest, at about even steps of total variation.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from pflrepro.papers.artefact import PAPER_NOTE, SMOKE, Artefact, Scale
+from pflrepro.papers.dealt import Dealt
+from pflrepro.papers.settings import (
+    AGNEWS_PRACTICAL,
+    CIFAR100_DAGGER,
+    CIFAR100_PATHOLOGICAL,
+    CIFAR100_PRACTICAL,
+    FMNIST_PATHOLOGICAL,
+    FMNIST_PRACTICAL,
+    HAR_USERS,
+    MITBIH_PATIENTS,
+    TINY_PATHOLOGICAL,
+    TINY_PRACTICAL,
+)
+from pflrepro.papers.views.counts import Counts
+
+
+def every_scale(note: str) -> tuple[Scale, ...]:
+    """smoke, fast and paper, all the same: nothing is trained."""
+    return tuple(Scale(name, note) for name in ("smoke", "fast", "paper"))
+
+
+BETAS = ("0.01", "0.1", "0.5", "5")
+TINY = {
+    beta: TINY_PRACTICAL.with_(f"TINY, practical, beta {beta}", partition=f"pfllib-dirichlet:{beta}") for beta in BETAS
+}
+DBE_FIGURE6 = Artefact(
+    "dbe/figure6",
+    "DBE Figure 6 and on: samples a client and class in every scenario",
+    scales=every_scale("the partitions depend on the class sizes only, HAR's on its users"),
+    views=(
+        Counts(
+            (
+                Dealt(FMNIST_PATHOLOGICAL, "fmnist_pat2_n20"),
+                Dealt(CIFAR100_PATHOLOGICAL, "cifar100_pat10_n20"),
+                Dealt(TINY_PATHOLOGICAL, "tiny_pat20_n20"),
+                Dealt(HAR_USERS, equal=False),
+                Dealt(FMNIST_PRACTICAL, "fmnist_dir0.1_n20"),
+                Dealt(CIFAR100_PRACTICAL, "cifar100_dir0.1_n20"),
+                Dealt(CIFAR100_DAGGER.with_("Cifar100, practical, 100 clients"), "cifar100_dir0.1_n100"),
+                Dealt(AGNEWS_PRACTICAL, "agnews_dir1_n20"),
+                *(Dealt(setting, f"tiny_dir{beta}_n20") for beta, setting in TINY.items()),
+            ),
+            orderings=tuple(
+                (more.label, less.label, "DBE section 5: the smaller beta, the more heterogeneous [recalled]")
+                for more, less in pairwise(TINY.values())
+            ),
+        ),
+    ),
+    about="How every scenario of the paper deals the samples (training and test) to the clients: two classes a client and up, "
+    "Dirichlet shares of different strength, 100 clients, people. HAR's people need its data (pflrepro data get har).",
+)
+
+GRPFED_FIGURE1 = Artefact(
+    "grpfed/figure1",
+    "GRP-FED Figure 1: class distribution of the global data and of selected clients",
+    scales=(SMOKE, *(Scale(name, PAPER_NOTE) for name in ("fast", "paper"))),
+    views=(Counts((Dealt(MITBIH_PATIENTS, equal=False),), shares=True),),
+    about="The long-tailed classes of all heartbeats together, and single patients whose classes are like them or quite different. "
+    "Needs the data set MIT-BIH (pflrepro data get mitbih); smoke shows digits.",
+)

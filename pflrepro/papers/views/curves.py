@@ -1,0 +1,122 @@
+"""Curves of a study over rounds or seconds: one panel a column and kind of curve, one line a row, mean over seeds with a band."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pflrepro.errors import UserError, check_word
+from pflrepro.metrics import accuracy
+from pflrepro.papers.artefact import STAND_IN, Row
+from pflrepro.papers.result import Cell
+from pflrepro.papers.views.rows import axis, chosen, row_looks
+from pflrepro.papers.views.view import Shown
+from pflrepro.viz.lines import Line, LinePanel, line_figure, mean_and_spread, smoothed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from pflrepro.experiments.result import Run
+
+
+class Kind(NamedTuple):
+    """A kind of curve. printed: the end of the names of the measures whose published numbers are levels of it."""
+
+    title: str
+    unit: str
+    of: Callable[[Mapping[str, np.ndarray]], np.ndarray]
+    printed: str = ""
+
+
+def _mean_loss(name: str) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+    """The clients' losses, weighted with their training samples, over those that have trained."""
+
+    def of(history: Mapping[str, np.ndarray]) -> np.ndarray:
+        losses = accuracy.column(history, name)
+        weights = np.where(np.isnan(losses), 0.0, accuracy.column(history, "train_samples"))
+        return accuracy.ratio((weights * np.nan_to_num(losses)).sum(1), weights.sum(1))
+
+    return of
+
+
+def _largest_loss(history: Mapping[str, np.ndarray]) -> np.ndarray:
+    losses = accuracy.column(history, "train_loss")
+    return np.where(np.isnan(losses).all(1), np.nan, np.where(np.isnan(losses), -np.inf, losses).max(1))
+
+
+KINDS = {
+    "accuracy": Kind("test accuracy", "%", lambda h: 100.0 * accuracy.pooled(h), "-pooled"),
+    "after": Kind("after local training", "%", lambda h: 100.0 * accuracy.pooled_after(h), "-pooled-after"),
+    "accuracy over clients": Kind(
+        "mean accuracy of clients", "%", lambda h: 100.0 * accuracy.mean_over_clients(h), "-clients"
+    ),
+    "train_loss": Kind("training loss", "nats", _mean_loss("train_loss")),
+    "objective": Kind("objective", "nats", _mean_loss("objective")),
+    "largest train_loss": Kind("largest training loss", "nats", _largest_loss),
+}
+
+
+@dataclass(frozen=True)
+class Curves(Shown):
+    """Curves.
+
+    kinds: words of `KINDS`; a panel each, column by column. over: `rounds`, or `seconds` of training so far. rows, columns: keys (none:
+    all that are run). smooth: tests of a moving mean, odd; 1: none.
+    """
+
+    kinds: tuple[str, ...] = ("accuracy",)
+    over: str = "rounds"
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    smooth: int = 1
+    name: str = "curves"
+
+    def __post_init__(self) -> None:
+        for kind in self.kinds:
+            check_word("kind of curve", kind, KINDS)
+        check_word("what curves are drawn over", self.over, ("rounds", "seconds"))
+        smoothed(np.zeros(1), self.smooth)
+        if not self.kinds:
+            raise UserError(f"no kind of curve; valid: {', '.join(KINDS)}")
+
+    def figures(self, study: Any) -> dict[str, Figure]:
+        """Nothing where nothing was run."""
+        drawn = []
+        for column in chosen(study, "column", self.columns):
+            for kind in map(KINDS.__getitem__, self.kinds):
+                pairs = [(row, study.cells.get((row.key, column.key))) for row in chosen(study, "row", self.rows)]
+                looks = row_looks(study.artefact)
+                lines = [self._line(kind, row, cell, looks[row.key]) for row, cell in pairs if cell and cell.runs]
+                lines = [line for line in lines if np.isfinite(line.y).any()]
+                if lines:
+                    xlabel = "round" if self.over == "rounds" else "seconds of training"
+                    titles = (column.label, xlabel, axis(kind.title, kind.unit))
+                    drawn.append(LinePanel(*titles, tuple(lines), zoom=kind.unit == "%"))
+        across = min(len(self.kinds), 3) if len(self.kinds) > 1 else 3
+        return {self.name: line_figure(drawn, across=across)} if drawn else {}
+
+    def _line(self, kind: Kind, row: Row, cell: Cell, look: Any) -> Line:
+        rounds = np.unique(np.concatenate([run.history["round"] for run in cell.runs.values()]))
+        values, x = (np.full((len(cell.runs), len(rounds)), np.nan) for _ in range(2))
+        for place, run in enumerate(cell.runs.values()):
+            at = np.searchsorted(rounds, run.history["round"])
+            values[place, at] = smoothed(kind.of(run.history), self.smooth)
+            x[place, at] = self._x(run)
+        mean, spread = mean_and_spread(values)
+        name = cell.measure.name
+        judged = kind.printed and name.startswith("accuracy-") and name.endswith(kind.printed)
+        level = cell.published if judged and cell.level != STAND_IN else np.nan
+        published = None if np.isnan(level) else np.full(len(rounds), level)
+        return Line(row.label, mean_and_spread(x)[0], mean, look, spread, published)
+
+    def _x(self, run: Run) -> np.ndarray:
+        return run.history["round"] if self.over == "rounds" else np.cumsum(run.history["seconds"])
+
+    def notes(self, study: Any) -> list[str]:
+        said = ["Lines: mean over seeds; bands: population standard deviation; dashed: the published number"]
+        if self.smooth > 1:
+            said.append(f"curves are moving means over {self.smooth} tests")
+        return ["; ".join(said) + "."]

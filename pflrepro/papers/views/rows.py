@@ -1,0 +1,53 @@
+"""What views ask of a study: which rows and columns, how a row is drawn, where its numbers are less than the paper's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pflrepro.algorithms.registry import canonical_name
+from pflrepro.papers.artefact import SAME, Artefact, Column, Row
+from pflrepro.papers.result import Cell
+from pflrepro.viz.looks import Look, looks
+
+
+def own_rows(artefact: Artefact) -> list[int]:
+    """The places of the rows with the paper's own method: of these, those with its own settings, where there are such."""
+    own = [place for place, row in enumerate(artefact.rows) if artefact.paper in _parts(row)]
+    plain = [place for place in own if not (artefact.rows[place].options or artefact.rows[place].changes)]
+    return plain or own
+
+
+def _parts(row: Row) -> list[str]:
+    return [part.replace("-", "") for part in canonical_name(row.algorithm).split("+")]
+
+
+def row_looks(artefact: Artefact) -> dict[str, Look]:
+    """Row key -> look: the same at every scale, whatever is run."""
+    found = looks([row.algorithm for row in artefact.rows], own_rows(artefact))
+    return dict(zip(artefact.row_keys, found, strict=True))
+
+
+def chosen(study: Any, kind: str, keys: tuple[str, ...]) -> list[Any]:
+    """The rows or columns (`kind`) of a study that a view shows, all without `keys`; `UserError` for a key that the artefact lacks."""
+    for key in keys:
+        getattr(study.artefact, kind)(key)
+    there = {each.key: each for each in getattr(study, f"{kind}s")}
+    return [there[key] for key in (keys or there) if key in there]
+
+
+def cell(study: Any, row: Row, column: Column) -> Cell | None:
+    """A cell that is shown: with a number of ours or a printed one."""
+    found = study.cells.get((row.key, column.key))
+    if found is None or not (len(found.numbers) or found.published == found.published):
+        return None
+    return found
+
+
+def full(found: Cell) -> bool:
+    """Whether a cell was run as the paper runs it."""
+    return found.level == SAME
+
+
+def axis(title: str, unit: str) -> str:
+    """A measure as an axis says it."""
+    return f"{title} ({unit})" if unit else title

@@ -1,0 +1,115 @@
+"""Tables of numbers that follow from networks and methods alone: each equal to the printed one, to its last digit, or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.papers.dealt import EQUAL
+from pflrepro.papers.numbers import PublishedNumber, find_number
+from pflrepro.papers.result import DIFFERS, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED
+from pflrepro.papers.views.exact import line
+from pflrepro.papers.views.view import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERDICTS = {
+    EQUAL: "equal to the printed number, to its last printed digit",
+    DIFFERS: "not the printed number",
+    UNPUBLISHED: "nothing printed",
+    NOT_RUN: "cannot be counted, the reason is beside it",
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """One cell of such a table.
+
+    row, column: its labels. method, dataset, model, metric, setting: where the published file has it. digits: printed decimals. count:
+    gives ours; None where the package cannot count it, and then `lacking` says why. remark: what explains a difference.
+    """
+
+    row: str
+    column: str
+    method: str
+    dataset: str
+    model: str
+    metric: str
+    setting: str
+    digits: int = 0
+    count: Callable[[], float] | None = None
+    lacking: str = ""
+    remark: str = ""
+
+    def printed(self, sources: tuple[str, ...]) -> PublishedNumber | None:
+        """The published number."""
+        where = {"dataset": self.dataset, "model": self.model, "setting": self.setting}
+        return find_number(sources, (self.method,), where, self.metric)
+
+    def verdict(self, published: float, ours: float) -> str:
+        """One of `VERDICTS`."""
+        if math.isnan(ours):
+            return NOT_RUN
+        if math.isnan(published):
+            return UNPUBLISHED
+        return EQUAL if round(ours, self.digits) == round(published, self.digits) else DIFFERS
+
+    def text(self, value: float) -> str:
+        """With the digits that are printed; empty for NaN."""
+        return "" if math.isnan(value) else f"{value:,.{self.digits}f}"
+
+
+@dataclass(frozen=True)
+class Sizes(Shown):
+    """Every size beside its printed value, which the sources of the artefact hold."""
+
+    sizes: tuple[Size, ...]
+
+    def lines(self, study: Any) -> list[dict[str, Any]]:
+        """One line of the frame of cells a size."""
+        return [self._line(study, size) for size in self.sizes]
+
+    def _line(self, study: Any, size: Size) -> dict[str, Any]:
+        found = size.printed(study.artefact.sources)
+        published = math.nan if found is None else found.value
+        ours = math.nan if size.count is None else float(size.count())
+        return line(
+            study,
+            row=size.row,
+            method=size.method,
+            column=size.column,
+            measure=size.metric,
+            dataset=size.dataset,
+            model=size.model,
+            published=published,
+            source="" if found is None else found.source,
+            ours=ours,
+            difference=ours - published,
+            tolerance=0.5 * 10.0**-size.digits,
+            n=int(size.count is not None),
+            verdict=size.verdict(published, ours),
+            reason=size.lacking or size.remark,
+        )
+
+    def table(self, study: Any) -> pd.DataFrame:
+        """One line a size, as texts."""
+        import pandas as pd
+
+        shown = []
+        for size, found in zip(self.sizes, self.lines(study), strict=True):
+            texts = {name: size.text(found[name]) for name in ("published", "ours")}
+            labels = {"row": size.row, "column": size.column}
+            shown.append(labels | texts | {"verdict": found["verdict"], "reason": found["reason"]})
+        return pd.DataFrame(shown).replace({"ours": {"": NOT_RUN}})
+
+    def frame(self, study: Any) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(self.lines(study), columns=list(FRAME_COLUMNS))
+
+    def notes(self, study: Any) -> list[str]:
+        there = {found["verdict"] for found in self.lines(study)}
+        return [f"{verdict}: {VERDICTS[verdict]}." for verdict in VERDICTS if verdict in there]

@@ -1,0 +1,88 @@
+"""Numbers of a table as dots: ours beside the printed ones, one panel a column, one line a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pflrepro.errors import UserError
+from pflrepro.style import GREY, style
+from pflrepro.viz.looks import Look
+from pflrepro.viz.panels import legend, panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+OURS, LESS, PRINTED = "ours", "ours, less than the paper's setting", "published"
+
+
+@dataclass(frozen=True)
+class Number:
+    """What stands in one cell: ours and printed, NaN where there is none; their spreads; whether ours is at the paper's setting."""
+
+    row: str
+    look: Look
+    ours: float = math.nan
+    spread: float = math.nan
+    published: float = math.nan
+    published_spread: float = math.nan
+    full: bool = True
+
+
+@dataclass(frozen=True)
+class NumberPanel:
+    """The numbers of one column. xlabel: the measure and its unit."""
+
+    title: str
+    xlabel: str
+    numbers: tuple[Number, ...]
+
+
+def dot_figure(drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collection[str] = ()) -> Figure:
+    """The panels; rows from the top as given, the labels of `strong` in bold. Filled: ours; hollow: ours at less than the paper's
+    setting; grey bars: printed. Whiskers are spreads. `UserError` without a panel."""
+    places = {row: len(rows) - 1 - place for place, row in enumerate(rows)}
+    with style():
+        figure, axes = panels(len(drawn), 0.75 + 0.15 * len(rows), [OURS, LESS, PRINTED], sharey=True)
+        for axis, panel in zip(axes, drawn, strict=True):
+            for number in panel.numbers:
+                if number.row not in places:
+                    raise UserError(f"a number of {number.row!r}, which is none of the rows: {', '.join(rows)}")
+                _draw(axis, number, places[number.row])
+            axis.set(title=panel.title, xlabel=panel.xlabel, ylim=(-0.6, len(rows) - 0.4))
+            axis.grid(axis="y", visible=False)
+            axis.margins(x=0.08)
+            axis.set_yticks(list(places.values()), list(places))
+            for label in axis.get_yticklabels():
+                label.set_fontweight("bold" if label.get_text() in strong else "normal")
+        _keys(axes[0], drawn)
+        legend(figure, axes)
+    return figure
+
+
+def _draw(axis: Axes, number: Number, place: int) -> None:
+    if not math.isnan(number.published):
+        spread = 0.0 if math.isnan(number.published_spread) else number.published_spread
+        how = {"marker": "|", "ms": 8, "mew": 1.4, "color": GREY, "elinewidth": 3.0, "alpha": 0.7}
+        axis.errorbar(number.published, place, xerr=spread, ls="none", label=f"_{PRINTED}", zorder=2, **how)
+    if not math.isnan(number.ours):
+        spread = 0.0 if math.isnan(number.spread) else number.spread
+        ink = number.look.ink
+        how = {"fmt": number.look.marker, "color": ink, "mfc": ink if number.full else "white", "ms": 4.5}
+        axis.errorbar(number.ours, place, xerr=spread, capsize=2, elinewidth=0.8, label="_ours", zorder=3, **how)
+
+
+def _keys(axis: Axes, drawn: Sequence[NumberPanel]) -> None:
+    """Entries of the legend for what occurs."""
+    numbers = [number for panel in drawn for number in panel.numbers]
+    for label, fill, there in (
+        (OURS, "black", any(not math.isnan(each.ours) and each.full for each in numbers)),
+        (LESS, "white", any(not math.isnan(each.ours) and not each.full for each in numbers)),
+    ):
+        if there:
+            axis.plot([], [], "o", ms=4.5, color="black", mfc=fill, label=label)
+    if any(not math.isnan(each.published) for each in numbers):
+        axis.plot([], [], "|", ms=8, mew=1.4, color=GREY, label=PRINTED)

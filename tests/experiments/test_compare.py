@@ -1,0 +1,124 @@
+"""Runs beside each other: lines and their labels, numbers by hand, which test is made, pictures."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pflrepro
+from pflrepro.errors import UserError
+from pflrepro.experiments.compare import compare
+from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.result import Run
+from pflrepro.metrics.comparison import paired
+from pflrepro.metrics.intervals import over_clients, t_interval
+
+SAMPLES = np.array([10, 30, 0])
+
+
+def finished(correct: list[list[int]], seed: int = 0, algorithm: str = "fedavg", clients: int = 3, **changes) -> Run:
+    """A run with these correct predictions of three clients, one row a test."""
+    rows = np.array(correct)
+    tests = len(rows)
+    experiment = Experiment.for_dataset(algorithm, "digits", clients=clients, seed=seed, **changes)
+    history = {
+        "round": np.arange(tests),
+        "correct": rows,
+        "correct_after": np.where(np.arange(tests)[:, None] > 0, np.minimum(rows + 1, SAMPLES), -1),
+        "test_samples": SAMPLES,
+    }
+    identity = {"data": {"clients": clients}, "fingerprint": "f"}
+    return Run(f"{algorithm}-{seed}", experiment, identity, history, {}, Path("x"))
+
+
+def test_a_line_is_a_method_and_its_numbers_are_those_of_the_seeds() -> None:
+    one = [finished([[0, 0, 0], [10, 30 - 2 * seed, 0], [5, 5, 0]], seed) for seed in range(3)]
+    other = [finished([[0, 0, 0], [6, 30 - 2 * seed, 0], [5, 5, 0]], seed, "fedavg+dbe") for seed in (2, 0, 1)]
+    found = pflrepro.compare([*one, *other])
+    assert list(found.table.index) == ["fedavg", "fedavg+dbe"]
+    line = found.table.loc["fedavg"]
+    values = [100.0, 95.0, 90.0]
+    interval = t_interval(values)
+    assert line["accuracy"] == pytest.approx(95.0) and line["spread"] == pytest.approx(np.std(values))
+    assert (line["low"], line["high"]) == pytest.approx((interval.low, interval.high))
+    assert (line["interval"], line["seeds"], line["rounds"]) == ("t, 3 seeds", 3, 2)
+    assert [run.experiment.seed for run in found.runs["fedavg+dbe"]] == [0, 1, 2]
+    assert compare(one, "last_round").table["accuracy"].tolist() == [25.0]
+
+
+def test_seeds_are_compared_by_t_and_equal_differences_by_their_signs() -> None:
+    base = [[10, 30, 0], [8, 28, 0], [9, 25, 0]]
+    one = [finished([row], seed) for seed, row in enumerate(base)]
+    other = [finished([[5, row[1] - seed, 0]], seed, "local") for seed, row in enumerate(base)]
+    shifted = [finished([[row[0] - 2, row[1], 0]], seed, "fedprox") for seed, row in enumerate(base)]
+    tests = compare([*one, *other, *shifted]).tests.set_index(["one", "other"])
+    a, b = ([100 * sum(run.history["correct"][0]) / 40 for run in runs] for runs in (one, other))
+    line = tests.loc["fedavg", "local"]
+    assert line["difference"] == pytest.approx(np.mean(a) - np.mean(b))
+    assert line["p"] == pytest.approx(paired(a, b, "t").p) and line["test"] == "paired t over 3 seeds"
+    line = tests.loc["fedavg", "fedprox"]
+    assert (line["difference"], line["p"], line["test"]) == (5.0, 0.25, "sign flips over 3 seeds")
+    assert (tests["adjusted"] >= tests["p"]).all() and tests["adjusted"].max() <= 1
+
+
+def test_one_seed_is_compared_over_clients() -> None:
+    one, other = finished([[0, 0, 0], [9, 28, 0]]), finished([[2, 2, 0], [4, 20, 0]], algorithm="local")
+    found = compare([one, other])
+    [line] = found.tests.to_dict("records")
+    assert line["difference"] == pytest.approx(100 * (37 - 24) / 40)
+    assert (line["p"], line["test"], line["pairs"]) == (0.5, "sign flips over 3 clients", 3)
+    assert math.isnan(found.table.loc["fedavg", "spread"])
+    interval = over_clients([9, 28, 0], SAMPLES)
+    assert found.table.loc["fedavg", "low"] == pytest.approx(100 * interval.low)
+    assert found.table.loc["fedavg", "interval"] == "bootstrap, 2 clients"
+
+
+def test_what_has_no_common_seed_or_other_clients_is_not_tested() -> None:
+    one, other = finished([[9, 28, 0]]), finished([[9, 28, 0]], 1, "local")
+    [line] = compare([one, other]).tests.to_dict("records")
+    assert math.isnan(line["p"]) and math.isnan(line["difference"]) and line["test"] == "none: no common seed"
+    [line] = compare([one, finished([[9, 20, 0]], clients=4)]).tests.to_dict("records")
+    assert math.isnan(line["p"]) and line["difference"] == 20.0 and line["test"] == "none: other clients"
+
+
+def labels(*runs: Run) -> list[str]:
+    return list(compare(runs).runs)
+
+
+def test_labels_tell_what_differs_and_nothing_else() -> None:
+    row = [[1, 1, 0]]
+    assert labels(finished(row), finished(row, algorithm="fedavg+dbe", options=(("kappa", 3.0),))) == [
+        "fedavg",
+        "fedavg+dbe",
+    ]
+    assert labels(finished(row, lr=0.2), finished(row, lr=0.3)) == ["fedavg, lr=0.2", "fedavg, lr=0.3"]
+    sweep = [finished(row, algorithm="fedprox", options=options) for options in ((), (("mu", 0.1),), (("mu", 1.0),))]
+    assert labels(finished(row), *sweep) == ["fedavg", "fedprox", "fedprox, mu=0.1", "fedprox, mu=1.0"]
+    assert labels(finished(row, 0), finished(row, 1), finished(row, 1)) == ["fedavg"]
+
+
+def test_it_shows_itself() -> None:
+    rows = [[0, 0, 0], [5, 15, 0], [9, 27, 0]]
+    runs = [finished(rows, 0), finished(rows[:2], 1), finished(rows, 0, "local"), finished(rows, 1, "local")]
+    found = compare(runs)
+    axes = found.curves().axes[0]
+    assert [line.get_label() for line in axes.lines] == ["fedavg", "local"]
+    assert axes.lines[0].get_ydata().tolist() == [0.0, 50.0], "up to the first stop"
+    assert axes.lines[1].get_ydata().tolist() == [0.0, 50.0, 90.0]
+    assert np.isnan(found.curves(after=True).axes[0].lines[1].get_ydata()[0])
+    html = found._repr_html_()
+    assert "fedavg" in html and "image/svg+xml;base64," in html and "paired t over 2 seeds" in html
+    assert "local" in repr(found) and "best_round" in repr(found)
+    assert "<th>adjusted</th>" not in compare(runs[:2])._repr_html_(), "one method has nothing to be tested against"
+
+
+def test_only_finished_runs_can_be_compared() -> None:
+    with pytest.raises(UserError, match="there are no runs to compare"):
+        compare([])
+    with pytest.raises(UserError, match="compare takes finished runs, not str 'fedavg'"):
+        compare(["fedavg"])
+    with pytest.raises(UserError, match="unknown selection rule 'best'"):
+        compare([finished([[1, 1, 0]])], "best")

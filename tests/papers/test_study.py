@@ -1,0 +1,511 @@
+"""Studies on hand-made runs in a real store, and one that is trained: what is looked up, judged, shown and written."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pflrepro import papers
+from pflrepro.errors import MissingData, RunFailed, UserError
+from pflrepro.experiments import compact
+from pflrepro.experiments.store import Store
+from pflrepro.papers import outputs
+from pflrepro.papers.artefact import SMOKE, Scale, column, row
+from pflrepro.papers.claims import above, gain_grows
+from pflrepro.papers.measures import ACCURACY, Measure, Value, gain_over, ratio_to
+from pflrepro.papers.result import FRAME_COLUMNS
+from pflrepro.papers.settings import FMNIST_PRACTICAL
+from pflrepro.papers.studies import Study, study
+
+OWN_METHOD = """
+from dataclasses import dataclass
+from pflrepro.algorithms.fedavg import FedAvg
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+    title = "mine"
+"""
+
+
+@pytest.fixture
+def make(fakes, store: Store):
+    """make(scale, ...): a study of the fake artefact, or of `of`."""
+
+    def build(scale: str = "fast", of=None, **how) -> Study:
+        return Study(of or fakes.make_artefact(), scale, **{"store": store} | how)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """The demo at its smoke scale, two rows of it trained."""
+    place = tmp_path_factory.mktemp("trained")
+    found = study(
+        "demo/digits", "smoke", store=Store(place / "store", behind=place / "no"), methods=["FedAvg", "local"]
+    )
+    found.run(progress=False, workers=1, backend="loop")
+    return found
+
+
+def line(study: Study, row: str, column: str = "shares: FMNIST") -> pd.Series:
+    found = study.frame[(study.frame["row"] == row) & (study.frame["column"] == column)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+# ---- the frame -------------------------------------------------------------------------------------------------------------------
+def test_every_cell_is_listed_with_nothing_run(make) -> None:
+    found = make()
+    assert len(found.frame) == 3 * 2 and tuple(found.frame.columns) == FRAME_COLUMNS
+    assert found.frame[["ours", "low", "high"]].isna().all(axis=None) and set(found.frame["interval"]) == {""}
+    assert found.verdict == "6 not run" and found.outcomes == [] and not found.anything_run
+    assert found.caption() == "scale fast: nothing run yet"
+    assert repr(found) == "Study(demo/fake at scale fast: 0 of 6 cells run)"
+
+
+def test_what_is_absent_says_why(make) -> None:
+    found = make()
+    assert line(found, "Nothing")["reason"] == "method absent not in the package"
+    assert line(found, "FedAvg")["reason"] == "no finished run in the store"
+    assert line(found, "FedAvg", "two classes: FMNIST")["reason"] == "not part of the scale fast"
+    assert line(found, "Nothing")["source"] == "no published number"
+
+
+def test_mean_spread_and_difference_by_hand(make, fakes) -> None:
+    """Best rounds 84 and 88 (not the last ones): mean 86, population deviation 2; published 85.85 +- 0.19 of 3 trials."""
+    found = make("paper", seeds=2)
+    fakes.fill(found, "fedavg", "skewed", [10, 84, 60, 70, 20], [10, 20, 88, 70, 20])
+    cell = line(found, "FedAvg")
+    assert (cell["ours"], cell["spread"], cell["published"]) == (86.0, 2.0, 85.85)
+    assert cell["difference"] == pytest.approx(0.15)
+    # t with one degree of freedom is 12.706, the standard error 2 / sqrt(2 - 1); an accuracy ends at 100.
+    assert (cell["low"], cell["high"]) == pytest.approx((86 - 2 * 12.7062, 100.0), abs=1e-3)
+    assert cell["tolerance"] == pytest.approx(2 * math.sqrt(0.19**2 / 2 + 4 / 1))
+    assert (cell["n"], cell["rounds"], cell["level"], cell["verdict"]) == (2, 4, "same", "within tolerance")
+    assert cell["source"] == "dbe_table5; spread from pfllib_leaderboard"
+    assert cell["rule"] == "maximum over rounds, on the test splits (as the papers do)"
+    assert cell["runs"].split() == [run.id for run in found.cells["fedavg", "skewed"].runs.values()]
+
+
+def test_a_cell_with_some_seeds_counts_those_and_says_so(make, fakes) -> None:
+    found = make("paper")
+    fakes.put(found.store, found.experiments(found.rows[0], found.columns[1])[1], 10, 60, 50, 40, 30)
+    cell = line(found, "FedAvg")
+    assert (cell["n"], cell["ours"], cell["reason"]) == (1, 60.0, "1 of 3 seeds run")
+    assert cell["verdict"] == "differs" and cell["interval"] == "bootstrap, 5 clients"
+
+
+def test_a_shorter_study_reads_the_beginning_of_longer_runs(make, fakes) -> None:
+    long = make("paper", seeds=2)
+    fakes.fill(long, "fedavg", "skewed", [10, 50, 60, 90, 95], [10, 52, 62, 90, 95])
+    short = make("fast")
+    assert (line(short, "FedAvg")["ours"], line(short, "FedAvg")["rounds"]) == (61.0, 2)
+    assert line(long, "FedAvg")["ours"] == 95.0
+
+
+def test_a_stand_in_is_never_compared(make, fakes) -> None:
+    found = make("smoke")
+    fakes.fill(found, "fedavg", "skewed", [10, 86, 80])
+    fakes.fill(found, "fedavg+dbe", "skewed", [10, 90, 80])
+    cell = line(found, "FedAvg")
+    assert (cell["ours"], cell["level"], cell["verdict"]) == (86.0, "stand-in", "stand-in")
+    assert math.isnan(cell["difference"]) and found.outcomes == []
+    assert "small stand-in" in found.caption()
+
+
+# ---- levels ------------------------------------------------------------------------------------------------------------------
+def test_levels_of_scales(fakes) -> None:
+    artefact = fakes.make_artefact()
+    skewed = artefact.column("skewed")
+    assert SMOKE.level(skewed) == "stand-in"
+    assert Scale("paper", "").level(skewed) == "same"
+    assert [Scale("x", "", rounds=rounds).level(skewed) for rounds in (3, 4, 9)] == ["reduced", "same", "same"]
+    assert Scale("x", "", share=0.5).level(skewed) == "reduced"
+    assert Scale("x", "", options={"fedavg": {}}).level(skewed) == "reduced"
+    assert Scale("x", "", instead={"skewed": fakes.pairs}).level(skewed) == "instead"
+    assert Scale("x", "", instead={"pairs": fakes.pairs}).level(skewed) == "same"
+    half = column("half", fakes.skewed.with_(dataset="cifar10-half"))
+    assert Scale("paper", "").level(half) == "reduced"
+
+
+def test_what_a_scale_changes_in_an_experiment(make, fakes) -> None:
+    scales = (
+        Scale("less", "", rounds=2, every=2, share=0.5, seeds=2),
+        Scale("other", "", instead={"skewed": fakes.pairs}, options={"fedavg+dbe": {"kappa": 7.0}}),
+        Scale("paper", "", patience=3),
+    )
+    artefact = fakes.make_artefact(scales=scales)
+
+    def made(scale: str, name: str = "fedavg"):
+        found = make(scale, artefact)
+        return found.experiments(artefact.row(name), artefact.column("skewed"))
+
+    less = made("less")
+    assert [each.seed for each in less] == [0, 1]
+    assert less[0].data.partition == "dirichlet:0.5+train-share=0.5"
+    assert (less[0].settings.rounds, less[0].settings.every, less[0].settings.patience) == (2, 2, 0)
+    (other,) = made("other", "fedavg+dbe")
+    assert other.data.partition == "pathological:2" and dict(other.options) == {"kappa": 7.0}
+    (paper,) = made("paper")
+    assert (paper.settings.rounds, paper.settings.every, paper.settings.patience) == (4, 1, 3)
+    assert paper.data.partition == "dirichlet:0.5"
+
+
+def test_the_papers_stop_rule_holds_at_its_own_length_only() -> None:
+    assert Scale("paper", "").changes(FMNIST_PRACTICAL) == {"rounds": 2000}
+    assert FMNIST_PRACTICAL.experiment("fedavg").settings.patience == 100
+    assert Scale("fast", "", rounds=100).changes(FMNIST_PRACTICAL) == {"rounds": 100, "patience": 0}
+
+
+def test_rows_may_differ_in_options_by_network_protocol_and_setting(make, fakes) -> None:
+    rows = (
+        row("FedAvg+DBE", "fedavg+dbe", kappa=3.0, by_model={"cnn-digits": {"kappa": 9.0}}),
+        row(
+            "other network",
+            "fedavg+dbe",
+            key="net",
+            setting={"model": "cnn-digits"},
+            by_model={"cnn-digits": {"kappa": 9.0}},
+        ),
+        row("two epochs", "fedavg", key="e2", changes={"local_epochs": 2}),
+    )
+    found = make("paper", fakes.make_artefact(rows=rows, claims=()))
+    plain, network, epochs = (found.experiments(each, found.columns[0])[0] for each in rows)
+    assert (plain.model, dict(plain.options)) == ("mlp", {"kappa": 3.0})
+    assert (network.model, dict(network.options)) == ("cnn-digits", {"kappa": 9.0})
+    assert (plain.settings.local_epochs, epochs.settings.local_epochs) == (1, 2)
+    small = make("smoke", found.artefact)
+    assert small.experiments(rows[2], found.columns[0])[0].settings.local_epochs == 1, "a stand-in does little work"
+
+
+# ---- claims ------------------------------------------------------------------------------------------------------------------
+def test_claims_are_tested_and_give_the_verdict_of_both_rows(make, fakes) -> None:
+    found = make()
+    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fakes.fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
+    assert line(found, "FedAvg")["verdict"] == line(found, "FedAvg+DBE")["verdict"] == "ordering kept"
+    (claim,) = found.outcomes
+    # Differences 10 and 11: t = 10.5 / 0.5 = 21, p = 2 (1/2 - atan(21) / pi) with one degree of freedom.
+    assert claim.p == claim.adjusted == pytest.approx(1 - 2 * math.atan(21) / math.pi)
+    assert (claim.said, claim.difference, claim.outcome, claim.source) == (
+        "FedAvg+DBE > FedAvg",
+        10.5,
+        "kept",
+        "the fake",
+    )
+    assert str(found.counts).startswith("1 kept; 1 also after Holm's correction")
+    ((table, _),) = found.claims().tables
+    assert table.iloc[0].to_dict() == {
+        "column": "shares: FMNIST",
+        "claimed": "FedAvg+DBE > FedAvg",
+        "ours, difference": "+10.50",
+        "its standard error": "0.50",
+        "test": "paired t over 2 seeds",
+        "p": "0.03",
+        "p after Holm": "0.03",
+        "outcome": "kept",
+        "source": "the fake",
+    }
+
+
+def test_a_claim_between_columns_names_both(make, fakes) -> None:
+    claim = gain_grows("fedavg+dbe", "fedavg", ("skewed", "pairs"), source="s")
+    found = make("paper", fakes.make_artefact(claims=(claim,)), seeds=2)
+    for name, each in (("skewed", (60, 70)), ("pairs", (50, 80))):
+        for key, percent in zip(("fedavg", "fedavg+dbe"), each, strict=True):
+            fakes.fill(found, key, name, *[[10, percent + seed * (key != "fedavg"), 0, 0, 0] for seed in (0, 1)])
+    (outcome,) = found.outcomes
+    assert outcome.said == "lead of FedAvg+DBE over FedAvg grows from shares: FMNIST to two classes: FMNIST"
+    assert outcome.difference == pytest.approx(20.0)
+
+
+def test_an_unfinished_curve_is_still_rising(make, fakes) -> None:
+    found = make()
+    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fakes.fill(found, "fedavg+dbe", "skewed", [10, 65, 70], [10, 70, 66])
+    assert [each.outcome for each in found.outcomes] == ["still rising"]
+    assert line(found, "FedAvg")["verdict"] == "ordering still rising"
+    whole = make("paper", seeds=2)
+    fakes.fill(whole, "fedavg", "skewed", [10, 60, 50, 50, 50], [10, 60, 50, 50, 50])
+    fakes.fill(whole, "fedavg+dbe", "skewed", [10, 1, 2, 3, 70], [10, 1, 2, 3, 71])
+    assert [each.outcome for each in whole.outcomes] == ["kept"], "at the paper's own length a curve is as it is"
+
+
+# ---- what is measured ----------------------------------------------------------------------------------------------------------
+def test_measures_of_another_row_beside(make, fakes) -> None:
+    """Also in a column in which that row has no cell of its own."""
+    gain, ratio = gain_over("fedavg"), ratio_to("fedavg", ACCURACY)
+    columns = (
+        column("own", fakes.skewed, label="own"),
+        column("gain", fakes.skewed, gain, label="gain", rows=("fedavg+dbe",)),
+        column("ratio", fakes.skewed, ratio, label="ratio", rows=("fedavg+dbe", "absent")),
+    )
+    found = make("paper", fakes.make_artefact(columns=columns, claims=()), seeds=2)
+    fakes.fill(found, "fedavg", "own", [10, 50, 0, 0, 0], [10, 40, 0, 0, 0])
+    fakes.fill(found, "fedavg+dbe", "own", [10, 60, 0, 0, 0], [10, 60, 0, 0, 0])
+    assert sorted(key for key in found.cells if key[1] != "own") == [
+        ("absent", "ratio"),
+        ("fedavg+dbe", "gain"),
+        ("fedavg+dbe", "ratio"),
+    ]
+    assert [value.number for value in found.cells["fedavg+dbe", "gain"].values.values()] == pytest.approx([10.0, 20.0])
+    assert found.cells["fedavg+dbe", "ratio"].ours == pytest.approx((60 / 50 + 60 / 40) / 2)
+    assert found.cells["fedavg+dbe", "gain"].values[0].clients == pytest.approx([10.0] * 5)
+    alone = make("paper", found.artefact, seeds=3)
+    fakes.fill(alone, "fedavg+dbe", "own", *[[10, 60, 0, 0, 0]] * 3)
+    assert [value.number for value in alone.cells["fedavg+dbe", "gain"].values.values()][:2] == pytest.approx(
+        [10.0, 20.0]
+    )
+    assert math.isnan(alone.cells["fedavg+dbe", "gain"].values[2].number), "the other row lacks the third seed"
+    assert alone.cells["fedavg+dbe", "gain"].ours == pytest.approx(15.0)
+
+
+@pytest.mark.parametrize("error", [MissingData("data set x not downloaded"), RunFailed("run x is not what it was")])
+def test_a_measure_that_cannot_be_taken_leaves_its_reason(make, fakes, error: Exception) -> None:
+    def fails(evidence) -> Value:
+        raise error
+
+    artefact = fakes.make_artefact()
+    broken = replace(artefact.column("skewed"), measure=Measure("broken", "a measure on models", fails))
+    found = make("fast", replace(artefact, columns=(artefact.columns[0], broken)))
+    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    cell = line(found, "FedAvg")
+    assert (cell["verdict"], cell["reason"]) == ("not run", str(error))
+
+
+def test_a_rows_own_measure_decides_which_way_is_better(make, fakes) -> None:
+    wrong = Measure(
+        "wrong", "wrong answers", lambda evidence: Value(100.0 - ACCURACY.of(evidence).number), better="lower"
+    )
+    rows = (row("FedAvg", measure=wrong), row("FedAvg+DBE", "fedavg+dbe", measure=wrong))
+    found = make("fast", fakes.make_artefact(rows=rows))
+    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fakes.fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
+    (outcome,) = found.outcomes
+    assert (outcome.said, outcome.difference, outcome.outcome) == ("FedAvg+DBE < FedAvg", 10.5, "kept")
+
+
+# ---- data ----------------------------------------------------------------------------------------------------------------------
+def test_missing_data_are_said_without_a_path_and_stop_nothing(store: Store, tmp_path: Path) -> None:
+    found = study("dbe/table5", "fast", store=store, data_root=tmp_path / "none")
+    reasons = {cell.reason for (_, column), cell in found.cells.items() if column == "practical/fmnist"}
+    assert reasons == {"data set fmnist not downloaded (pflrepro data get fmnist)"}
+    with pytest.raises(
+        MissingData, match=r"^dbe/table5 at scale fast: data set fmnist not .*; offline works: --scale smoke$"
+    ):
+        found.run(progress=False)
+
+
+def test_missing_proxy_data_are_missing_data(make, fakes, tmp_path: Path) -> None:
+    columns = (column("proxy", fakes.skewed.with_(proxy="mnist")),)
+    found = make("paper", fakes.make_artefact(columns=columns, scales=(Scale("paper", ""),)), data_root=tmp_path)
+    assert {entry.state for entry in found.plan() if entry.experiment} == {"no data"}
+    assert found.cells["fedavg", "proxy"].reason == "data set mnist not downloaded (pflrepro data get mnist)"
+
+
+def test_nothing_possible_is_an_error_that_says_why(make, fakes) -> None:
+    with pytest.raises(
+        UserError, match=r"^nothing of demo/fake at scale paper can be run: method absent not in the package$"
+    ):
+        make("paper", methods=["absent"]).run(progress=False)
+
+
+def test_committed_runs_are_found_by_those_who_have_not_got_the_data(make, fakes, tmp_path: Path, monkeypatch) -> None:
+    made = make("fast")
+    runs = fakes.fill(made, "fedavg", "skewed", [10, 60, 50], [10, 64, 50])
+    for run in runs:
+        compact.export(run, tmp_path / "committed")
+
+    def gone(*_):
+        raise MissingData("no data on this machine")
+
+    monkeypatch.setattr("pflrepro.experiments.store.run_id", gone)
+    reader = make("fast", store=Store(tmp_path / "empty", behind=tmp_path / "committed"))
+    assert line(reader, "FedAvg")["ours"] == 62.0
+    assert {e.state for e in reader.plan() if e.row == "FedAvg" and e.experiment} == {"done"}
+    assert line(reader, "FedAvg+DBE")["n"] == 0
+    with pytest.raises(MissingData):
+        reader.find(reader.experiments(reader.rows[1], reader.columns[0])[0])
+
+
+# ---- training --------------------------------------------------------------------------------------------------------------------
+def test_only_the_methods_asked_for_are_trained_and_the_table_shows_what_there_is(trained: Study) -> None:
+    assert [row.key for row in trained.trained] == ["local", "fedavg"]
+    assert {key[0] for key, cell in trained.cells.items() if cell.runs} == {"local", "fedavg"}
+    everything = study("demo/digits", "smoke", store=trained.store)
+    assert everything.frame.equals(trained.frame), "rows that nobody asked for are shown as far as they are there"
+    other = study("demo/digits", "smoke", store=trained.store, methods=["fedrep"])
+    assert other.cells["fedavg", "practical/digits"].runs and not other.cells["fedrep", "practical/digits"].runs
+    assert {entry.row: entry.state for entry in other.plan()} == {"FedRep": "to run"}
+
+
+def test_what_is_there_is_not_trained_again(trained: Study, monkeypatch) -> None:
+    monkeypatch.setattr("pflrepro.papers.studies.train", lambda *_, **__: pytest.fail("something was trained"))
+    planned = trained.run(progress=False)
+    assert {entry.state for entry in planned} == {"done"} and len(planned) == 2
+
+
+def test_moments_whose_models_a_measure_needs_are_kept(make, fakes) -> None:
+    needs = replace(ACCURACY, moments=("best", "last"))
+    skewed, pairs = (
+        column(key, fakes.skewed, measure, label=key) for key, measure in (("skewed", needs), ("pairs", ACCURACY))
+    )
+    scales = (Scale("fast", "few", rounds=2),)
+    found = make("fast", fakes.make_artefact(columns=(skewed, pairs), claims=(), scales=scales), methods=["fedavg"])
+    assert [(entry.keep, entry.seed) for entry in found.plan()] == [(("best",), 0)], "one run serves both columns"
+    found.run(progress=False, workers=1, backend="loop")
+    (run,) = found.cells["fedavg", "skewed"].runs.values()
+    assert set(found.store.states(run.id)) == {run.round_of("best"), run.round_of("last")}
+
+
+def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> None:
+    found = make("fast", methods=["fedavg"], seeds=1)
+    assert found.verdict == "6 not run"
+    found.run(progress=False, workers=1, backend="loop")
+    assert found.cells["fedavg", "skewed"].rounds == 2 and found.anything_run
+
+
+# ---- own methods -----------------------------------------------------------------------------------------------------------------
+def test_methods_of_ones_own_stand_in_a_block_of_their_own(make, fakes, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "my_methods_in_a_test.py").write_text(OWN_METHOD)
+    monkeypatch.syspath_prepend(tmp_path)
+    artefact = fakes.make_artefact(
+        columns=(replace(fakes.make_artefact().columns[1], rows=("fedavg", "fedavg+dbe")),),
+        claims=(above("fedavg+dbe", "fedavg"),),
+        scales=(Scale("fast", "few", rounds=2),),
+    )
+    found = make("fast", artefact, also=["my_methods_in_a_test:Mine", "fedavg"], methods=["fedavg"])
+    assert [row.key for row in found.trained] == ["fedavg", "my_methods_in_a_test:Mine", "own fedavg"]
+    assert found.command.endswith("--methods fedavg --also my_methods_in_a_test:Mine --also fedavg")
+    found.run(progress=False, workers=1, backend="loop")
+    plain, mine, again = (found.cells[key, "skewed"] for key in ("fedavg", "my_methods_in_a_test:Mine", "own fedavg"))
+    assert mine.ours == plain.ours == again.ours and mine.printed is None
+    assert mine.runs[0].id != plain.runs[0].id == again.runs[0].id
+    ((table, _),) = found.table().tables
+    assert table.iloc[:, 0].tolist() == ["FedAvg", "FedAvg+DBE", "Nothing", "own methods", "Mine", "fedavg"]
+    assert "".join(table.iloc[3, 1:]) == ""
+    assert found.outcomes == [], "claims are the paper's rows'"
+
+
+# ---- wrong names -----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"scale": "fats"}, r"unknown scale of demo/fake 'fats'; valid: fast, "),
+        ({"methods": ["fedavgg"]}, r"unknown row of demo/fake 'fedavgg'; valid: fedavg, "),
+        ({"also": ["fedavgg"]}, r"unknown \w+ 'fedavgg'; valid: fedavg"),
+        ({"seeds": 0}, r"seeds must be a whole number >= 1, not 0"),
+        ({"seeds": 1.5}, r"seeds must be a whole number >= 1, not 1.5"),
+    ],
+)
+def test_wrong_names_are_refused_in_one_line(make, how, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        make(**how)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_rows_columns_and_artefacts_name_the_nearest(fakes) -> None:
+    artefact = fakes.make_artefact()
+    assert artefact.row("fedavg+DBE").key == "fedavg+dbe" and artefact.column("Pairs").key == "pairs"
+    with pytest.raises(UserError, match="unknown row of demo/fake 'dbe'; valid: fedavg"):
+        artefact.row("dbe")
+    with pytest.raises(UserError, match="unknown column of demo/fake 'pair'; valid: pairs, skewed"):
+        artefact.column("pair")
+    with pytest.raises(UserError, match="unknown artefact 'dbe/tabel5'; valid: dbe/table5"):
+        study("dbe/tabel5")
+    with pytest.raises(UserError, match="unknown row in a claim of demo/fake 'fedavgg'; valid: fedavg"):
+        fakes.make_artefact(claims=(above("fedavgg", "fedavg"),))
+    with pytest.raises(UserError, match="unknown column in a claim of demo/fake 'skew'; valid: skewed"):
+        fakes.make_artefact(claims=(above("fedavg+dbe", "fedavg", columns=("skew",)),))
+    with pytest.raises(UserError, match="demo/fake: two rows have one key: fedavg, fedavg"):
+        fakes.make_artefact(rows=(row("FedAvg"), row("FedAvg")), claims=())
+
+
+def test_the_function_is_not_hidden_by_a_module() -> None:
+    assert [papers.study("demo/digits").artefact.id for _ in range(2)] == ["demo/digits"] * 2
+    assert papers.Study is Study and papers.study is study
+
+
+# ---- what is written -----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def shown(make, fakes) -> Study:
+    found = make()
+    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fakes.fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
+    return found
+
+
+def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
+    written = shown.write(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == ["demo/fake.csv", "demo/fake.md"]
+    csv, text = pd.read_csv(written[0]), written[1].read_text()
+    assert csv["ours"].tolist() == pytest.approx(shown.frame["ours"].tolist(), nan_ok=True)
+    for part in (
+        "# A fake\n\nWhat it is.\n\n*scale fast; digits, skewed; 2 seeds; 2 rounds; maximum over rounds",
+        "|  | shares: FMNIST, published | ours |",
+        "| FedAvg | 85.85 ± 0.19 | 60.00 ± 0.00 [-25.85] ✓ |",
+        "* not part of the scale fast: two classes: FMNIST.",
+        "* 2 ordering kept: a test shows at least one claim about this cell, none reversed.",
+        "* 4 not run: no finished run.",
+        "## Claims",
+        "| shares: FMNIST | FedAvg+DBE > FedAvg | +10.50 | 0.50 | paired t over 2 seeds | 0.03 | 0.03 | kept | the fake |",
+        "* **command:** `pflrepro reproduce demo/fake --scale fast`",
+        "* **seeds:** 0; 1",
+        "* **seconds a round:** 2.75 to 2.75 (training and tests, as recorded by the runs)",
+        "* **versions:** torch 9.9",
+    ):
+        assert part in text, part
+    assert not re.search(r"(^|[\s\"'`(=])/\w", text), "no absolute path"
+
+
+def test_the_same_numbers_give_the_same_bytes_and_runs_are_exported_once(shown: Study, tmp_path: Path) -> None:
+    first = {path: path.read_bytes() for path in [*shown.write(tmp_path), *(tmp_path / "runs").iterdir()]}
+    assert len(first) == 2 + 4
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
+    shown.write(tmp_path)
+    assert {path: path.read_bytes() for path in first} == first
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    reader = Study(shown.artefact, "fast", store=Store(tmp_path / "empty", behind=tmp_path / "runs"))
+    pd.testing.assert_frame_equal(reader.frame, shown.frame)
+
+
+def test_outputs_of_a_stand_in_replace_no_real_ones_and_export_nothing(make, fakes, tmp_path: Path) -> None:
+    found = make("smoke")
+    fakes.fill(found, "fedavg", "skewed", [10, 86, 80])
+    assert [path.name for path in found.write(tmp_path)] == ["fake-smoke.csv", "fake-smoke.md"]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+
+    def half(target: str) -> None:
+        Path(target).write_text("ne")
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        outputs._atomically(path, half)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    outputs._atomically(path, lambda target: Path(target).write_text("new"))
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_study_shows_itself_before_anything_runs(make) -> None:
+    html = make("fast", methods=["fedavg+dbe"])._repr_html_()
+    for part in ("<h3>A fake</h3>", "What it is.", "dirichlet:0.5, 5 clients", "batch 10, rate 0.1", "FedAvg+DBE"):
+        assert part in html, part
+    assert "<p>Not part of this scale: two classes: FMNIST.</p>" in html
+
+
+def test_nothing_is_logged_about_a_store_that_is_not_there(make, caplog) -> None:
+    with caplog.at_level(logging.WARNING):
+        make().frame  # noqa: B018
+    assert caplog.records == []

@@ -1,0 +1,121 @@
+"""Points and bars: ours beside what is printed, how less than the paper's setting is marked."""
+
+import numpy as np
+import pytest
+from helpers.pictures import check_print, labels, panel_title
+from helpers.studies import DBE, FEDAVG, FEDPER, A, B, make_artefact, make_cell, make_study
+
+from pflrepro.errors import UserError
+from pflrepro.papers.artefact import REDUCED, STAND_IN, row
+from pflrepro.papers.views.bars import Bars, ClassBars
+from pflrepro.papers.views.points import Points
+from pflrepro.viz.bars import share_figure
+from pflrepro.viz.dots import dot_figure
+
+CELLS = (
+    make_cell(FEDAVG, A, [[10, 84], [10, 88]], printed=(85.85, 0.2)),
+    make_cell(FEDPER, A, printed=(90.0, float("nan"))),
+    make_cell(DBE, A, [[10, 70]], printed=(97.69, 0.05), level=REDUCED),
+    make_cell(DBE, B, [[10, 40]]),
+)
+
+
+def drawn(view, cells=CELLS, **changes):
+    (figure,) = view.figures(make_study(make_artefact(**changes), cells)).values()
+    check_print(figure)
+    return figure
+
+
+def bars(panel):
+    """(label, x, y, half of the whisker) of every mark."""
+    found = []
+    for bar in panel.containers:
+        point, _, (whisker,) = bar.lines
+        ends = whisker.get_segments()[0][:, 0]
+        found.append((bar.get_label(), *point.get_xydata()[0].tolist(), float(np.ptp(ends)) / 2))
+    return found
+
+
+def test_ours_beside_the_published_with_both_spreads():
+    left, right = drawn(Points()).axes
+    assert [panel_title(panel) for panel in (left, right)] == ["FMNIST, practical", "Cifar100, practical"]
+    assert [tick.get_text() for tick in left.get_yticklabels()] == ["FedAvg", "FedPer", "FedAvg+DBE"]
+    expected = [
+        ("_published", 85.85, 2, 0.2),
+        ("_ours", 86.0, 2, 2.0),
+        ("_published", 90.0, 1, 0.0),
+        ("_published", 97.69, 0, 0.05),
+        ("_ours", 70.0, 0, 0.0),
+    ]
+    assert [each[0] for each in bars(left)] == [each[0] for each in expected]
+    np.testing.assert_allclose([each[1:] for each in bars(left)], [each[1:] for each in expected], atol=1e-9)
+    assert [each[:3] for each in bars(right)] == [("_ours", 40.0, 0)]
+    assert left.get_xlabel() == "test accuracy (%)"
+
+
+def test_less_than_the_papers_setting_is_hollow():
+    figure = drawn(Points())
+    full, hollow = (bar.lines[0] for bar in figure.axes[0].containers if bar.get_label() == "_ours")
+    assert (full.get_markerfacecolor(), hollow.get_markerfacecolor()) == (full.get_color(), "white")
+    assert labels(figure) == ["ours", "ours, less than the paper's setting", "published"]
+
+
+def test_the_papers_own_row_is_bold():
+    weights = {tick.get_text(): tick.get_fontweight() for tick in drawn(Points()).axes[0].get_yticklabels()}
+    assert weights == {"FedAvg": "normal", "FedPer": "normal", "FedAvg+DBE": "bold"}
+
+
+def test_a_stand_in_is_drawn_without_published_numbers():
+    figure = drawn(Points(), [make_cell(FEDAVG, A, [[10, 86]], printed=(85.85, 0.2), level=STAND_IN)])
+    assert [each[0] for each in bars(figure.axes[0])] == ["_ours"]
+
+
+def test_without_any_number_there_is_no_picture():
+    for view in (Points(), Bars()):
+        assert view.figures(make_study(make_artefact(), [make_cell(FEDAVG, A)])) == {}
+        with pytest.raises(UserError, match="unknown column of dbe/table0 'c'"):
+            type(view)(columns=("c",)).figures(make_study(make_artefact()))
+    with pytest.raises(UserError, match="nothing to draw"):
+        dot_figure([], [])
+
+
+def test_bars_of_groups_begin_at_zero_and_say_their_numbers():
+    figure = drawn(Bars(groups=(("(a)", ("fedavg", "fedavg+dbe")), ("(b)", ("fedavg",))), columns=("a",)))
+    assert [panel_title(panel) for panel in figure.axes] == ["(a)", "(b)"]
+    first = figure.axes[0]
+    assert [bar.get_width() for bar in first.patches] == [86.0, 70.0]
+    assert [bar.get_hatch() for bar in first.patches] == [None, "////"]
+    assert [text.get_text() for text in first.texts] == ["86", "70"]
+    assert [line.get_xdata()[0] for line in first.lines if line.get_linestyle() == "--" and len(line.get_xdata())] == [
+        85.85,
+        97.69,
+    ]
+    assert first.get_xlim()[0] == 0 and labels(figure) == ["ours", "published"]
+    panels = drawn(Bars()).axes
+    assert [panel_title(panel) for panel in panels] == ["FMNIST, practical", "Cifar100, practical"]
+
+
+def test_rows_of_one_method_differ_and_its_own_settings_keep_the_look():
+    rows = (FEDAVG, row("without", "dbe", key="w", kappa=0.0), DBE)
+    cells = [make_cell(each, A, [[10, 50]]) for each in rows]
+    colours = [bar.get_facecolor() for bar in drawn(Bars(), cells, rows=rows).axes[0].patches]
+    assert len(set(colours)) == 3
+    assert colours[2] == pytest.approx((0xD5 / 255, 0x5E / 255, 0, 1))
+
+
+def test_bars_of_every_class():
+    found = {"one sample": np.array([5.0, 95.0, 0.0]), "all": np.array([20.0, 79.96, 0.04])}
+    view = ClassBars(lambda study: found if study.cells else {}, "predictions (%)", compared=True)
+    figure = drawn(view)
+    left, right = figure.axes
+    np.testing.assert_allclose([bar.get_width() for bar in right.patches], found["all"])
+    assert [text.get_text() for text in right.texts] == ["20.0", "80.0", "<0.1"]
+    assert left.patches[0].get_facecolor() != right.patches[0].get_facecolor(), (
+        "the first is what the other is compared with"
+    )
+    frame = view.frame(make_study(make_artefact(), CELLS))
+    assert frame["class"].tolist() == ["0", "1", "2"] and frame["all"].sum() == pytest.approx(100)
+    empty = make_study(make_artefact())
+    assert (view.figures(empty), view.frame(empty)) == ({}, None)
+    with pytest.raises(UserError, match=r"of 2 classes, not of the shapes \[\[3\], \[3\]\]"):
+        share_figure(found, ("a", "b"), "x")

@@ -1,0 +1,173 @@
+"""Views of models: planes and spreads of a small study, drawn from kept answers; their numbers are those of the measures."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import pflrepro
+from pflrepro.errors import UserError
+from pflrepro.experiments import revive
+from pflrepro.experiments.config import DataConfig
+from pflrepro.experiments.store import Store
+from pflrepro.metrics.representations import collect, tsne
+from pflrepro.papers.artefact import SAME, Artefact, column, row
+from pflrepro.papers.measures import ACCURACY, TRAIN_LOSS, Evidence
+from pflrepro.papers.model_measures import BETAS, separation
+from pflrepro.papers.result import Cell
+from pflrepro.papers.settings import lib
+from pflrepro.papers.views.planes import Planes, Shot
+from pflrepro.papers.views.spread import Spread, by_corruption
+from pflrepro.viz.spread import MEDIAN, boxes
+
+SETTING = lib("digits", "digits", "cnn-digits", "dirichlet:0.5", 3, lr=0.05, min_size=10)
+ROWS = (row("FedAvg", "fedavg"), row("FedAvg+DBE", "fedavg+dbe"), row("pFedFDA", "pfedfda"), row("Local", "local"))
+COLUMNS = (column("accuracy", SETTING, ACCURACY), column("beta", SETTING, BETAS, label="beta"))
+PLANES = Planes(
+    (Shot("fedavg", "accuracy"), Shot("local", "accuracy"), Shot("fedavg+dbe", "accuracy", "embedded", after=True)),
+    numbers=("class separation", "silhouette by client and class"),
+    limit=60,
+    perplexity=8.0,
+)
+
+
+class Study:
+    """What a view asks a study: runs of two seeds, of every row but the last."""
+
+    def __init__(self, folder) -> None:
+        self.store, self.data_root, self.scale = (
+            Store(folder / "store", behind=folder / "nothing"),
+            None,
+            SimpleNamespace(),
+        )
+        self.artefact = Artefact("demo/figure", "demo", ROWS, COLUMNS)
+        self.cells = {}
+        for each in ROWS:
+            asked = [SETTING.experiment(each.algorithm, seed=seed, rounds=2, patience=0) for seed in (0, 1)]
+            runs = pflrepro.run(asked, store=self.store, progress=False) if each.key != "local" else []
+            for at in COLUMNS:
+                values = {run.experiment.seed: at.measure.of(Evidence(run, self.store)) for run in runs}
+                named = {run.experiment.seed: run for run in runs}
+                self.cells[each.key, at.key] = Cell(each, at, at.measure, SAME, None, values, named)
+
+    def evidence(self, row_key: str, column_key: str) -> list[Evidence]:
+        return [Evidence(run, self.store) for run in self.cells[row_key, column_key].runs.values()]
+
+    def caption(self) -> str:
+        return "scale fast; digits; 2 seeds; 2 rounds"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> Study:
+    return Study(tmp_path_factory.mktemp("study"))
+
+
+# ---- planes ----------------------------------------------------------------------------------------------------------------------
+def test_planes_are_one_projection_of_the_same_samples(study) -> None:
+    figure = PLANES.figures(study)[""]
+    fedavg, dbe = (study.evidence(name, "accuracy")[0].simulation("last") for name in ("fedavg", "fedavg+dbe"))
+    before, after = collect(fedavg, "features", limit=60), collect(dbe, "embedded", limit=60, after=True)
+    assert before.labels.tolist() == after.labels.tolist()
+    expected = tsne([before, after], perplexity=8.0)
+    left, right, bar = figure.axes
+    for panel, points in ((left, expected[0]), (right, expected[1])):
+        drawn = np.concatenate([dots.get_offsets() for dots in panel.collections])
+        np.testing.assert_allclose(drawn, points, rtol=1e-4)  # the clients ascend
+    assert left.get_xlim() == right.get_xlim() and bar.get_ylabel() == "class"
+    assert figure.get_suptitle() == study.caption()
+    figure.savefig("/dev/null", format="png")
+
+
+def test_beside_each_panel_stands_the_number_of_the_features(study) -> None:
+    frame = PLANES.frame(study)
+    evidence = study.evidence("fedavg+dbe", "accuracy")[0]
+    measure = separation("class separation", "embedded", after=True, limit=60)
+    line = frame[(frame["row"] == "fedavg+dbe") & (frame["number"] == "class separation")].iloc[0]
+    assert line["value"] == measure.of(evidence).number and line["round"] == 2 and line["run"] == evidence.run.id
+    table = PLANES.table(study)
+    assert list(table.columns) == ["", *PLANES.numbers]
+    assert table[""].tolist() == ["FedAvg, before local training", "FedAvg+DBE, embedded, after local training"]
+    assert table["class separation"][1] == f"{line['value']:.2f}"
+    titles = [panel.get_title(loc="left") for panel in PLANES.figures(study)[""].axes[:2]]
+    assert titles[1].replace("\n", " ").startswith(f"{table[''][1]} class separation {line['value']:.2f} silhouette")
+
+
+def test_planes_are_drawn_again_without_models(study, monkeypatch) -> None:
+    before = [dots.get_offsets() for panel in PLANES.figures(study)[""].axes[:2] for dots in panel.collections]
+    monkeypatch.setattr(revive, "revive", lambda *_, **__: pytest.fail("the models were looked at again"))
+    after = [dots.get_offsets() for panel in PLANES.figures(study)[""].axes[:2] for dots in panel.collections]
+    assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+    kept = list(study.evidence("fedavg", "accuracy")[0].run.folder.glob("readings/plane-*"))
+    assert len(kept) == 1 and kept[0].stat().st_size < 5000
+
+
+def test_a_shot_without_a_run_is_told(study) -> None:
+    alone = Planes((Shot("local", "accuracy", title="alone"),))
+    assert (alone.figures(study), alone.table(study), alone.frame(study).empty) == ({}, None, True)
+    assert alone.notes(study)[1] == "not run: alone"
+    told, missing = PLANES.notes(study)
+    assert "perplexity 8" in told and missing == "not run: Local, before local training"
+
+
+# ---- spreads ---------------------------------------------------------------------------------------------------------------------
+def thirds(data: DataConfig) -> list[str]:
+    return ["even" if client % 2 == 0 else "odd" for client in range(data.clients)]
+
+
+def test_values_a_client_in_groups(study) -> None:
+    view = Spread((("pfedfda", "beta"),), thirds)
+    values = [value.clients for value in study.cells["pfedfda", "beta"].values.values()]
+    expected = {
+        "even": np.concatenate([each[::2] for each in values]),
+        "odd": np.concatenate([each[1:2] for each in values]),
+    }
+    frame = view.frame(study)
+    assert {group: found["value"].tolist() for group, found in frame.groupby("group")} == {
+        group: found.tolist() for group, found in expected.items()
+    }
+    table = view.table(study).set_index("group")
+    assert table.loc["even", "median"] == f"{np.median(expected['even']):.3f}" and table.loc["odd", "clients"] == "2"
+    figure = view.figures(study)[""]
+    (panel,) = figure.axes
+    assert [text.get_text() for text in panel.get_xticklabels()] == ["even", "odd"]
+    medians = [line.get_ydata()[0] for line in panel.lines if line.get_color() == MEDIAN]
+    assert medians == pytest.approx([np.median(found) for found in expected.values()])
+    assert panel.get_ylabel() == BETAS.title and panel.get_title(loc="left") == "pFedFDA: beta"
+    figure.savefig("/dev/null", format="png")
+
+
+def test_panels_of_several_cells_and_what_is_not_run(study) -> None:
+    view = Spread((("fedavg", "accuracy"), ("pfedfda", "accuracy"), ("local", "accuracy")))
+    assert list(view.panels(study)) == [("fedavg", "accuracy"), ("pfedfda", "accuracy")]
+    assert view.notes(study)[1] == "not run: Local"
+    assert [panel.get_title(loc="left") for panel in view.figures(study)[""].axes] == ["FedAvg", "pFedFDA"]
+    nothing = Spread((("local", "accuracy"),))
+    assert (nothing.figures(study), nothing.table(study), nothing.frame(study).empty) == ({}, None, True)
+
+
+def test_a_measure_without_a_value_a_client_is_refused(study) -> None:
+    cell = study.cells["fedavg", "accuracy"]
+    few = {0: TRAIN_LOSS.of(study.evidence("fedavg", "accuracy")[0])}
+    few[0].__dict__["clients"] = few[0].clients[:2]
+    study.cells["few", "accuracy"] = Cell(cell.row, cell.column, cell.measure, SAME, None, few, cell.runs)
+    with pytest.raises(UserError, match="no value for each of 3 clients, but 2"):
+        Spread((("few", "accuracy"),), thirds).panels(study)
+
+
+def test_clients_by_their_corruption() -> None:
+    labels = by_corruption(DataConfig("cifar100-s", "dirichlet:0.5", 6))
+    assert labels == ["motion blur", "defocus blur", "gaussian noise", "clean", "clean", "clean"]
+    assert set(by_corruption(DataConfig("digits", "dirichlet:0.5", 4))) == {"clean"}
+    assert set(by_corruption(DataConfig("cifar10-fog-3", "dirichlet:0.5", 4))) == {"fog"}
+
+
+def test_boxes_of_two_panels_share_their_groups() -> None:
+    figure = boxes({"one": {"a": np.arange(3.0)}, "two": {"b": np.ones(2), "a": np.arange(5.0)}}, "beta", "title")
+    left, right = figure.axes
+    assert [text.get_text() for text in left.get_xticklabels()] == ["a", "b"] and left.get_xlim() == (-0.6, 1.6)
+    places = [(line.get_ydata()[0], line.get_xdata().mean()) for line in right.lines if line.get_color() == MEDIAN]
+    assert places == [(1.0, 1.0), (2.0, 0.0)] and figure.get_suptitle() == "title"
+    with pytest.raises(UserError, match="no group"):
+        boxes({}, "beta")

@@ -54,14 +54,12 @@ class Planes(Shown):
 
     def measured(self, shot: Shot, evidence: Evidence) -> dict[str, float]:
         """The number of each kind for the samples of a panel."""
-        where = {
-            "layer": shot.layer,
-            "after": shot.after,
-            "moment": shot.moment,
-            "limit": self.limit,
-            "seed": self.seed,
-        }
-        return {kind: separation(kind, **where).of(evidence).number for kind in self.numbers}
+
+        def number(kind: str) -> float:
+            measure = separation(kind, shot.layer, shot.after, shot.moment, self.limit, self.seed)
+            return measure.of(evidence).number
+
+        return {kind: number(kind) for kind in self.numbers}
 
     def title(self, study: Any, shot: Shot) -> str:
         """What a panel is called."""

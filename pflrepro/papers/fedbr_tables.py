@@ -46,14 +46,17 @@ ACCURACY_ONLY = ("mnist", "cifar10", "cifar100")
 INSTEAD = "the first half of CIFAR-10, CNN4, a milder LDA of 1 and rate 0.05 in place of CIFAR-10, VGG11, LDA 0.1 and rate 0.01"
 
 
-def fedbr(label: str = "FedBR", key: str = "fedbr", second: bool = True, **options: Any) -> Row:
-    """FedBR or a part of it. second: whether pseudo-data enter the classification, with the paper's lambda for each data set."""
-    return row(label, "fedavg+fedbr", key=key, by_data=LAMBDA if second else {}, **(AS_RELEASED | options))
+def fedbr(label: str = "FedBR", key: str = "fedbr", host: str = "fedavg", **options: Any) -> Row:
+    """FedBR or a part of it, with the paper's lambda for each data set where `options` give none."""
+    by_data = {} if "pseudo_weight" in options else LAMBDA
+    return row(label, f"{host}+fedbr", key=key, by_data=by_data, **(AS_RELEASED | options))
 
 
 FEDAVG = row("FedAvg")
 FEDPROX = row("FedProx", mu=0.1)  # of 0.001, 0.01, 0.1 [BR A]; [BR-code]
-MOON = row("Moon", mu=0.01, projection="fedbr", previous="initial-base")  # of 0.01 to 10, widths 256, 128 [BR A]; [BR-code]
+MOON = row(
+    "Moon", mu=0.01, projection="fedbr", previous="initial-base"
+)  # of 0.01 to 10, widths 256, 128 [BR A]; [BR-code]
 DANN = row("DANN", later_rounds="discriminator", labels="slot")  # weight 0.01 of 0.01, 0.1, 1 [BR A]; [BR-code]
 GROUPDRO = row("GroupDRO", "groupdro+mixup", key="groupdro", state_of="slot", keep_momentum=True)  # [BR-code]
 FEDMIX = row("FedMix", scaling="released", pool_refresh="step")  # lambda 0.1 of 0.01, 0.1, 0.2 [BR A]; [BR-code]
@@ -65,12 +68,21 @@ FEDBR = fedbr(aliases=("FedBR (Ours)",))
 ONCE = fedbr("FedBR", "fedbr-once", pseudo_refresh="once", aliases=("FedBR (32 pseudo-data)",))
 
 
+ROWS = (
+    row("Local", note="the printed numbers are at chance level: no target"),
+    *(FEDAVG, FEDPROX, MOON, DANN, GROUPDRO, FEDBR, MIXUP, FEDMIX),
+    fedbr("FedBR + Mixup", "fedavg+mixup+fedbr", "fedavg+mixup", aliases=("FedBR + Mixup (Ours)",)),
+)
+
+
 def rounds_to(percent: int) -> Measure:
     """Rounds until the tested accuracy first is that many percent."""
     return rounds_to_reach(percent).of_metric(f"rounds_to_{percent}pct")
 
 
-def pair(key: str, setting: Setting, percent: int, where: Mapping[str, str], plugins: str = "") -> tuple[Column, Column]:
+def pair(
+    key: str, setting: Setting, percent: int, where: Mapping[str, str], plugins: str = ""
+) -> tuple[Column, Column]:
     """The two columns of a data set: accuracy, and rounds to a threshold."""
     group = where["dataset"]
     how = {"group": group, "plugins": plugins}
@@ -95,11 +107,7 @@ def small(rounds: int, rows: tuple[str, ...], columns: tuple[str, ...] = ("cifar
 TABLE1 = Artefact(
     "fedbr/table1",
     "FedBR Table 1: accuracy and rounds to a threshold, ten methods",
-    rows=(
-        row("Local", note="the printed numbers are at chance level: no target"),
-        *(FEDAVG, FEDPROX, MOON, DANN, GROUPDRO, FEDBR, MIXUP, FEDMIX),
-        row("FedBR + Mixup", "fedavg+mixup+fedbr", aliases=("FedBR + Mixup (Ours)",), by_data=LAMBDA, **AS_RELEASED),
-    ),
+    rows=ROWS,
     columns=(*MNIST_PAIR, *CIFAR10_PAIR, *pair("cifar100", AUGMENTED_CIFAR100, 43, CIFAR100)),
     scales=scales(
         small(100, ("fedavg", "fedprox", "moon", "fedbr", "fedavg+mixup", "fedavg+mixup+fedbr")),
@@ -140,7 +148,12 @@ TABLE2 = Artefact(
     ),
     scales=scales(small(100, ("vhl", "fedbr-once")), seeds=1),
     claims=tuple(
-        above("fedbr-once", other, ("cifar10", "cifar100"), source="FedBR section 5.2, Table 2: 32 pseudo-samples do better")
+        above(
+            "fedbr-once",
+            other,
+            ("cifar10", "cifar100"),
+            source="FedBR section 5.2, Table 2: 32 pseudo-samples do better",
+        )
         for other in ("vhl", "vhl-20000")
     ),
     views=(Table(), Points(columns=("cifar10", "cifar100"))),
@@ -201,8 +214,8 @@ TABLE4 = Artefact(
         FEDAVG,
         fedbr("Component 1", "component-1", contrast_weight=0.0),
         fedbr("Component 1 + min step of component 2", "min-step", max_step=False),
-        fedbr("Component 2", "component-2", second=False, pseudo_weight=0.0),
-        fedbr("Component 2 without max step", "no-max-step", second=False, pseudo_weight=0.0, max_step=False),
+        fedbr("Component 2", "component-2", pseudo_weight=0.0),
+        fedbr("Component 2 without max step", "no-max-step", pseudo_weight=0.0, max_step=False),
         FEDBR,
     ),
     columns=(*MNIST_PAIR, *CIFAR10_PAIR, *pair("cifar100", AUGMENTED_CIFAR100, 43, MIXUP100, "mixup")),
@@ -277,7 +290,9 @@ TABLE6 = Artefact(
     ),
     claims=(
         *(
-            rises_across(name, ("local", "aggregated"), source="FedBR section 5.2, Table 6: averaging helps every method")
+            rises_across(
+                name, ("local", "aggregated"), source="FedBR section 5.2, Table 6: averaging helps every method"
+            )
             for name in ("fedavg", "feddecorr", "vhl", "fedbr-once")
         ),
         *(
@@ -294,7 +309,10 @@ TABLE6 = Artefact(
 )
 
 _COST = "10 clients; LDA alpha=0.1; FedBR pseudo-data transferred once (32)"
-_TIMED = (("cifar10", ROTATED_CIFAR10, "CIFAR10", "VGG11", "", 0.29), ("cifar100", AUGMENTED_CIFAR100, *MIXUP100.values(), "mixup", 0.67))
+_TIMED = (
+    ("cifar10", ROTATED_CIFAR10, "CIFAR10", "VGG11", "", 0.29),
+    ("cifar100", AUGMENTED_CIFAR100, *MIXUP100.values(), "mixup", 0.67),
+)
 TIMES7 = Artefact(
     "fedbr/table7-times",
     "FedBR Table 7: simulation time",
@@ -305,7 +323,9 @@ TIMES7 = Artefact(
             *(key, setting, ratio_to("fedavg", SECONDS).of_metric("mean_simulation_time_s", printed=1 / theirs)),
             label=f"{dataset.split()[0]}, {model}",
             plugins=plugins,
-            **{"dataset": dataset, "model": model, "setting": _COST},
+            dataset=dataset,
+            model=model,
+            setting=_COST,
         )
         for key, setting, dataset, model, plugins, theirs in _TIMED
     ),

@@ -95,7 +95,7 @@ class Setting:
         """
         data, options = self.data(), tuple(dict(options).items())
         if dict(options).get("pseudo") in ("mixture", "proxy"):
-            data = replace(data, proxy=PROXIES[self.dataset])
+            data = replace(data, proxy=PROXIES.get(self.dataset, ""))
         return Experiment(algorithm, data, self.model, replace(self.settings, **changes), options, seed)
 
     def stand_in(self) -> Setting:

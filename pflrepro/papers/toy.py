@@ -89,7 +89,11 @@ class ToyPlanes(Shown):
             points = tsne([model.features(x[rows]) for model, rows in shown], self.perplexity)
             labels = [y[rows].cpu().numpy().astype(np.uint8) for _, rows in shown]
             sizes = [len(each) for each in labels]
-            return {"points": np.concatenate(points).astype(np.float32), "labels": np.concatenate(labels), "sizes": sizes}
+            return {
+                "points": np.concatenate(points).astype(np.float32),
+                "labels": np.concatenate(labels),
+                "sizes": sizes,
+            }
 
         evidence = study.evidence(study.artefact.rows[0].key, study.artefact.columns[0].key)
         if not evidence:

@@ -60,6 +60,7 @@ class Method:
     Class attributes:
         trees: the entries of `local` that the run's optimiser steps (each gets momentum of its own).
         roles: whose batch-norm statistics a client keeps apart; the last is the one that is tested.
+        recorded: whose training losses go into the history; by default those of the role that is tested.
         holdout: share of each client's training part that is kept as validation data.
         revision: raised when the numbers of this method change.
         server_store: True where `common` holds a model of every client (it is then never copied a row).
@@ -69,6 +70,7 @@ class Method:
 
     trees: ClassVar[tuple[str, ...]] = ("params",)
     roles: ClassVar[tuple[str, ...]] = ("shared",)
+    recorded: ClassVar[str] = ""
     holdout: ClassVar[float] = 0.0
     revision: ClassVar[int] = 1
     server_store: ClassVar[bool] = False
@@ -167,7 +169,7 @@ class Method:
         """(d loss / d the groups of `params` that train, `local` with what the loss keeps).
 
         `role` tells plug-ins whose parameters these are, and names the running statistics that are read and updated. The losses of
-        the role that is tested are summed up in `local.seen`, for the history.
+        the `recorded` role are summed up in `local.seen`, for the history.
         """
         statistics = local.get("buffers", Tree()).get(role, Tree())
         ctx = ctx.at(role=role, buffers=statistics, training=True)
@@ -180,7 +182,7 @@ class Method:
         local = local | out.get("keep", Tree())
         if out.get("buffers"):
             local = local | Tree(buffers=Tree({role: out.buffers}))
-        if "seen" in local and role == self.roles[-1]:
+        if "seen" in local and role == (self.recorded or self.roles[-1]):
             seen = local.seen
             sums = {name: seen[name] + out[name] for name in ("objective", "fit")}
             local = local | Tree(seen=Tree(**sums, gradients=seen.gradients + 1))

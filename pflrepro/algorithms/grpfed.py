@@ -50,6 +50,8 @@ class GRPFED(AdaptivePower):
 
     trees: ClassVar[tuple[str, ...]] = ("params", "personal")
     roles: ClassVar[tuple[str, ...]] = ("shared", "personal")
+    recorded: ClassVar[str] = "shared"  # L^g, the loss that its server and its Figure 3 go by
+    revision: ClassVar[int] = 2
 
     beta: float = 0.5
     discriminator_loss: str = "bce"

@@ -98,8 +98,9 @@ class Column:
         return self.rows is None or row.key in self.rows
 
     def method(self, row: Row) -> str:
-        """The row's method with the column's plug-ins."""
-        return "+".join(filter(None, (row.algorithm, self.plugins)))
+        """The row's method with the column's plug-ins, as far as it lacks them."""
+        parts = row.algorithm.split("+")
+        return "+".join(dict.fromkeys((*parts, *filter(None, self.plugins.split("+")))))
 
 
 def column(

@@ -1,15 +1,13 @@
-"""Figures of partitions: DBE Figure 6 and on, GRP-FED Figure 1(b). Nothing is trained for them.
+"""Figures of partitions alone: DBE Figure 6 and on. Nothing is trained for them.
 
-DBE: the captions are lost in the text at hand; the scenarios are those of the experiments [inferred], their order is ours. GRP-FED:
-MIT-BIH, one client a patient [GRP-FED 4.1]; the paper shows "selected clients" and does not say which [?]; ours go from the nearest to
-the global class distribution to the farthest, at about even steps of total variation.
+The captions are lost in the text at hand; the scenarios are those of the experiments [inferred], their order is ours.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from pflrepro.papers.artefact import PAPER_NOTE, SMOKE, Artefact, Scale
+from pflrepro.papers.artefact import Artefact, Scale
 from pflrepro.papers.dealt import Dealt
 from pflrepro.papers.settings import (
     AGNEWS_PRACTICAL,
@@ -19,7 +17,6 @@ from pflrepro.papers.settings import (
     FMNIST_PATHOLOGICAL,
     FMNIST_PRACTICAL,
     HAR_USERS,
-    MITBIH_PATIENTS,
     TINY_PATHOLOGICAL,
     TINY_PRACTICAL,
 )
@@ -60,13 +57,4 @@ DBE_FIGURE6 = Artefact(
     ),
     about="How every scenario of the paper deals the samples (training and test) to the clients: two classes a client and up, "
     "Dirichlet shares of different strength, 100 clients, people. HAR's people need its data (pflrepro data get har).",
-)
-
-GRPFED_FIGURE1 = Artefact(
-    "grpfed/figure1",
-    "GRP-FED Figure 1: class distribution of the global data and of selected clients",
-    scales=(SMOKE, *(Scale(name, PAPER_NOTE) for name in ("fast", "paper"))),
-    views=(Counts((Dealt(MITBIH_PATIENTS, equal=False),), shares=True),),
-    about="The long-tailed classes of all heartbeats together, and single patients whose classes are like them or quite different. "
-    "Needs the data set MIT-BIH (pflrepro data get mitbih); smoke shows digits.",
 )

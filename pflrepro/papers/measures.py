@@ -316,6 +316,22 @@ def mean_over(columns: tuple[str, ...], measure: Measure) -> Measure:
     return replace(measure, name=f"mean-{measure.name}", title=f"mean {measure.title}", of=of, clients=False)
 
 
+def accuracy_in_time_of(row: str) -> Measure:
+    """Mean of the five best tests, plain mean over clients, within the seconds of training that another row's whole run took."""
+
+    def of(evidence: Evidence) -> Value:
+        other = evidence.beside(row)
+        if other is None:
+            return Value(float("nan"))
+        history, most = evidence.history, float(other.history["seconds"].sum())
+        within = np.cumsum(history["seconds"]) <= most
+        best = np.sort(accuracy.mean_over_clients(history)[within])[-5:]
+        return Value(100.0 * float(best.mean()))
+
+    title = f"test accuracy in the time that {row} takes"
+    return Measure(f"accuracy-in-time-of-{row}", title, of, metric="", rule="five best tests, plain mean over clients")
+
+
 def _beside(evidence: Evidence, row: str, measure: Measure) -> Value | None:
     other = evidence.beside(row)
     return None if other is None else measure.of(other)

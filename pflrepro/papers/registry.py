@@ -9,8 +9,11 @@ from pflrepro.papers import (
     dbe_models,
     demo,
     fedbr_counts,
+    fedbr_figures,
+    fedbr_tables,
     gpfl,
     gpfl_figures,
+    grpfed,
     learning,
     pfedfda_costs,
     pfedfda_counts,
@@ -53,7 +56,7 @@ ARTEFACTS: dict[str, Artefact] = _by_id(
     *(*pfedfda_tables.ARTEFACTS, *pfedfda_costs.ARTEFACTS, *pfedfda_figures.ARTEFACTS),
     *(pfedfda_counts.FIGURE3, pfedfda_counts.TABLE8, pfedfda_counts.THEOREM1),
     *(fedbr_counts.TABLE7, fedbr_counts.TABLE8, fedbr_counts.TABLE9, fedbr_counts.TABLE11),
-    counted_artefacts.GRPFED_FIGURE1,
+    *(*fedbr_tables.ARTEFACTS, *fedbr_figures.ARTEFACTS, *grpfed.ARTEFACTS),
 )
 
 

@@ -133,7 +133,7 @@ class Program:
     def finish(self, local: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
         """What the participant leaves behind: `client`, `upload`, its statistics (`kept`, and `averaged` for the server), its losses.
 
-        `objective` and `train_loss` are means over the gradients that it took for the parameters that are tested; NaN without any.
+        `objective` and `train_loss` are means over the gradients that it took for the method's `recorded` role; NaN without any.
         """
         client, upload = self.method.finish(local, row.client, self.context(None, scalars, received, row))
         after = local.get("buffers", Tree())

@@ -13,9 +13,9 @@ from pflrepro.data.datasets import DATASETS
 from pflrepro.data.published import published_counts, published_names
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.papers import dealt as dealing
-from pflrepro.papers.counted_artefacts import DBE_FIGURE6, GRPFED_FIGURE1
+from pflrepro.papers import gpfl_figures, grpfed
+from pflrepro.papers.counted_artefacts import DBE_FIGURE6
 from pflrepro.papers.dealt import EQUAL, NO_REFERENCE, Dealt, equal_classes
-from pflrepro.papers.gpfl_figures import FIGURE2
 from pflrepro.papers.pfedfda_counts import FIGURE3
 from pflrepro.papers.result import DIFFERS, FRAME_COLUMNS, NOT_RUN, STAND_IN
 from pflrepro.papers.settings import lib
@@ -25,8 +25,15 @@ from pflrepro.papers.views.counts import Counts
 DATA_ROOT = os.environ.get("PFLREPRO_DATA")
 PAIRS = lib("Pairs", "fmnist", "cnn4", "pathological:2", 5)
 EVEN = PAIRS.with_("Even", partition="iid")
-# Its panel (a) alone: the others show models.
-GPFL_FIGURE2 = replace(FIGURE2, rows=(), columns=(), views=FIGURE2.views[-1:])
+
+
+def counts_alone(artefact):
+    """A figure of several panels with nothing but its partitions."""
+    (view,) = (replace(view, name="") for view in artefact.views if isinstance(view, Counts))
+    return replace(artefact, rows=(), columns=(), claims=(), views=(view,))
+
+
+GPFL_FIGURE2, GRPFED_FIGURE1 = counts_alone(gpfl_figures.FIGURE2), counts_alone(grpfed.FIGURE1)
 
 
 def study_of(artefact, scale="paper", root=None):

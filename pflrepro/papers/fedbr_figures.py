@@ -109,11 +109,12 @@ FIGURE7 = Artefact(
 )
 
 # ---- ablations ---------------------------------------------------------------------------------------------------------------------
-# The width of the extra layer is not said for this figure [?]: the baselines' projection.
+# The width of the extra layer is not said for this figure [?]: the baselines' projection. With it, first weights of the clients' own are
+# not possible here.
 _LAYER = {"mu": 0.0, "projection": "fedbr"}
 _ONLY10 = (
     row("FedAvg, extra layer", "moon", key="fedavg-layer", **_LAYER),
-    fedbr("FedBR, extra layer", "fedbr-layer", host="moon", **_LAYER),
+    fedbr("FedBR, extra layer", "fedbr-layer", host="moon", first_weights="common", **_LAYER),
     fedbr("Mixture, K = 0", "mixture-0", pseudo="mixture", mixed_samples=0, pseudo_refresh="once"),
     fedbr("Mixture, K = 1", "mixture-1", pseudo="mixture", mixed_samples=1, pseudo_refresh="once"),
     fedbr("RSM, balanced", "balanced", pseudo_balanced=True, pseudo_refresh="once"),

@@ -17,7 +17,7 @@ help:
 	@echo "make clean   remove the environment and what tools left behind"
 
 demo: $(VENV)/.installed
-	$(VENV)/bin/pflrepro reproduce demo/digits --scale $(SCALE)
+	$(VENV)/bin/pflrepro reproduce demo/digits --scale $(SCALE) --figures outputs
 
 test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)

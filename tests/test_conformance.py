@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from pflrepro import conformance
 from pflrepro.algorithms.contract import Method, cross_entropy
 from pflrepro.algorithms.fedper import FedPer
-from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.phases import Part, Phase
 from pflrepro.conformance import CHECKS, Subject
 from pflrepro.errors import UserError
 from pflrepro.trees import Tree
@@ -77,6 +77,82 @@ class HidesStateFromCheckpoints(Method):
         new = uploads.params.mix(cohort.p)
         previous, self.memory["last"] = self.memory.get("last", new), new
         return Tree(params=new + 0.5 * (new - previous))
+
+
+@dataclass(frozen=True)
+class ReadsANumber(Method):
+    def begin(self, common, own, client, ctx):
+        return super().begin(common, own, client, ctx) | Tree(
+            most=torch.ones_like(ctx.info.n) * ctx.info.n.max().item()
+        )
+
+
+@dataclass(frozen=True)
+class AsksANumber(Method):
+    def loss(self, params, local, batch, ctx):
+        value, out = super().loss(params, local, batch, ctx)
+        return (2 * value if ctx.scalars.t > 0 else value), out
+
+
+@dataclass(frozen=True)
+class WorksOnTheCpu(Method):
+    def correct(self, grads, local, ctx):
+        bias = grads.head.bias
+        return grads | Tree(head=Tree(bias=bias @ torch.eye(len(bias), dtype=bias.dtype)))
+
+
+@dataclass(frozen=True)
+class CopiesANumber(Method):
+    def predict(self, params, x, ctx):
+        return torch.tensor(2.0, dtype=x.dtype, device=x.device) * super().predict(params, x, ctx)
+
+
+@dataclass(frozen=True)
+class CountsWhatIsThere(Method):
+    def trained(self, local, ctx):
+        return local.params * len(ctx.common.params.head.bias.nonzero())
+
+
+@dataclass(frozen=True)
+class LooksWhereItMay(FedPer):
+    """On the host, in the server's step, and at numbers that the host knows."""
+
+    def phases(self, clock):
+        server = [Phase("server", where="server", data="none", steps=2)] if clock.t else []
+        return [*super().phases(clock), *server]
+
+    def send(self, server, cohort):
+        assert float(server.params.base["1.weight"].abs().max()) > 0 and cohort.n.tolist()
+        return super().send(server, cohort)
+
+    def serve(self, server, uploads, batch, cohort, ctx):
+        return Tree(params=server.params * torch.tensor(1.0 - 0.1 * bool(cohort.n.sum() > 1e9)))
+
+    def trained(self, local, ctx):
+        return super().trained(local, ctx) * (1.0 + 0.0 * ctx.task.largest)
+
+
+@pytest.mark.parametrize(
+    ("method", "place", "said"),
+    [
+        (ReadsANumber, "begin", r"item\(\)"),
+        (AsksANumber, "loss", r"item\(\)"),
+        (WorksOnTheCpu, "correct", "eye.* works on the CPU"),
+        (CopiesANumber, "predict", "numbers on the host"),
+        (CountsWhatIsThere, "trained", "nonzero"),
+    ],
+)
+def test_a_device_function_that_needs_the_host_is_caught(method: type[Method], place: str, said: str) -> None:
+    """By the line that needs it; on a CPU without anything to compare with, all but the third run as any method."""
+    with pytest.raises(
+        AssertionError, match=rf"without numbers, in test_conformance.py, line \d+, in {place}: .*{said}"
+    ):
+        CHECKS["no_host"](Subject(method))
+
+
+def test_the_host_may_look_at_numbers() -> None:
+    CHECKS["no_host"](Subject(LooksWhereItMay))
+    assert len(Subject(LooksWhereItMay).trace("batched").states[0]) == 4
 
 
 @pytest.mark.parametrize(

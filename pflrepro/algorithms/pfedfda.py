@@ -122,7 +122,7 @@ class PFedFDA(Method):
 
     def rows_of_a_pass(self, task: Task) -> int:
         """The largest client's samples, rounded up to whole batches."""
-        return -(-int(task.info.n.max()) // task.batch_size) * task.batch_size
+        return -(-task.largest // task.batch_size) * task.batch_size
 
     def remember(self, store: Tree, z: Tensor, batch: Tree, ctx: Context) -> Tree:
         """The store with one more batch."""

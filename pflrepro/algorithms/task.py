@@ -24,7 +24,7 @@ class Task:
     """The problem without seed and without weights.
 
     Attributes:
-        clients: N. classes: C. features: K, the length of z.
+        clients: N. classes: C. features: K, the length of z. largest: training samples of the largest client, on the host.
         info: one row a client: `id` [N], `n` [N] training samples (without the validation share), `counts` [N, C] of the same.
         base, head: the network as functions (params, buffers, x, training) -> (output, buffers).
         local_epochs, local_steps, batch_size, momentum, rounds, participation: the run's settings that a method's formulas may need.
@@ -36,6 +36,7 @@ class Task:
     info: Tree
     base: FunctionalModule
     head: FunctionalModule
+    largest: int
     local_epochs: int = 1
     batch_size: int = 10
     momentum: float = 0.0

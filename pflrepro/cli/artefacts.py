@@ -1,4 +1,4 @@
-"""`pflrepro plan`, `reproduce` and `score`: the tables and figures of the papers."""
+"""`pflrepro plan`, `reproduce`, `score` and `verify`: the tables and figures of the papers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_places, assignment, comma_separated, count
+from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_machine, add_places, assignment, comma_separated, count
 from pflrepro.cli.output import Answer, table
 
 SCORE_COLUMNS = (
@@ -23,6 +23,7 @@ def add(verbs: Any) -> None:
     _add_plan(verbs)
     _add_reproduce(verbs)
     _add_score(verbs)
+    _add_verify(verbs)
 
 
 def _add_plan(verbs: Any) -> None:
@@ -65,6 +66,22 @@ def _add_score(verbs: Any) -> None:
     add_places(parser)
     add_json(parser)
     parser.set_defaults(handler=score, parser=parser)
+
+
+def _add_verify(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "verify",
+        help="train committed numbers anew, aside, and compare",
+        description="Trains the runs behind an artefact's committed numbers in a store of their own; the given store stays as it is.",
+    )
+    parser.add_argument("id", metavar="PAPER/ARTEFACT", help="such as demo/digits")
+    parser.add_argument("--scale", default="fast", help="fast or paper (default: fast)")
+    parser.add_argument("--methods", type=comma_separated, metavar="A,B", help="only these rows")
+    add_machine(parser)
+    add_places(parser, store=False)
+    add_json(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(handler=verify, parser=parser)
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
@@ -171,6 +188,27 @@ def _reproduced_text(row: dict[str, Any]) -> str:
     return "\n".join(
         [f"{row['id']} at scale {row['scale']}:", *outputs, f"  executed notebook: {row['executed_notebook']}"]
     )
+
+
+def verify(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.device import resolve_device
+    from pflrepro.papers.verifying import verify as regenerate
+
+    found = regenerate(
+        arguments.id,
+        arguments.scale,
+        methods=arguments.methods or (),
+        data_root=arguments.data_root,
+        backend=arguments.backend,
+        device=resolve_device(arguments.device),
+        workers=arguments.workers,
+        progress=not arguments.quiet,
+    )
+    rows = [vars(each) | {"agrees": each.agrees} for each in found]
+    apart = sum(not each.agrees for each in found)
+    said = f"{apart} of {len(found)} runs differ by more" if apart else "agrees within one test sample"
+    columns = ("row", "column", "seed", "id", "committed", "here", "samples", "of", "agrees")
+    return Answer(rows, f"{table(rows, columns)}\n\n{said}", code=int(apart > 0))
 
 
 def score(arguments: argparse.Namespace) -> Answer:

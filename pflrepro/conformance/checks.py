@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from pflrepro.conformance.meta import run_on_meta
 from pflrepro.conformance.subject import (
     ROUNDS,
     SEEDS,
@@ -20,6 +21,7 @@ from pflrepro.conformance.subject import (
     run,
     streams_of,
 )
+from pflrepro.simulation.program import LOSSES
 
 BACKENDS = ("loop", "batched", "graph")
 TOLERANCES = {"float64": 1e-8, "float32": 1e-3}
@@ -61,12 +63,13 @@ def same_runs(a: Trace, b: Trace, what: str, tolerance: float = 0.0, rounds: int
 
 
 def finite(trace: Trace, what: str) -> None:
-    """Every number of the final states is finite."""
+    """Every number of the final states is finite; losses of clients that took no step are not known."""
     for states in trace.states:
         for name, value in states[-1].items():
             if value.dtype.kind == "U":
                 continue  # the backend's name
-            assert np.isfinite(value).all(), f"{what}: {name} is not finite"
+            known = value[~np.isnan(value)] if name.rpartition("/")[2] in LOSSES else value
+            assert np.isfinite(known).all(), f"{what}: {name} is not finite"
 
 
 def through_npz(state: State) -> State:
@@ -101,6 +104,16 @@ def check_other_settings_agree(subject: Subject) -> None:
     same_runs(*runs, "batched is not loop", TOLERANCES["float64"])
 
 
+def check_no_host(subject: Subject) -> None:
+    """A round's device functions run on PyTorch's `meta` device, whose tensors have no numbers: training, tests, adaptation.
+
+    Fails where one of them looks at a number (`.item()`, `if tensor`), has a shape that depends on one, or makes a tensor on the
+    CPU or from the host's numbers: all would break a captured graph, or make a GPU wait. Functions of the host (`phases`, `send`,
+    `serve`, `aggregate`, `init_*`) may look. It is no substitute for a GPU: it computes nothing, and knows nothing of kernels.
+    """
+    run_on_meta(subject.simulation(seeds=(0,), momentum=0.5, weight_decay=0.01, receivers="selected"))
+
+
 def check_history(subject: Subject) -> None:
     """The history has its schema: names, types, shapes; scores lie within the test samples; participants are the cohorts."""
     trace = subject.trace()
@@ -110,7 +123,7 @@ def check_history(subject: Subject) -> None:
         **dict.fromkeys(("seconds", "seconds_aggregation", "seconds_evaluation"), ("float64", (rows,))),
         **dict.fromkeys(("test_samples", "train_samples"), ("int64", (n,))),
         "round": ("int64", (rows,)),
-        "loss": ("float64", (rows, n)),
+        **dict.fromkeys(("loss", *LOSSES), ("float64", (rows, n))),
         "participated": ("bool", (rows, n)),
     }
     for history, cohorts in zip(trace.histories, trace.cohorts, strict=True):

@@ -20,8 +20,8 @@ from pflrepro.simulation.simulation import Simulation
 def half_of_the_classes(simulation: Simulation, index: int = 0, **changes: Any) -> Simulation:
     """One client with all training samples of the first half of the classes, and all test samples, that receives the trained model.
 
-    Looked at before local training (`collect`, `client_models`) it is F_g, behind it F_1; `local_bias` compares the two, with X_1 the test
-    samples of the first half of the classes and X_2 those of the other.
+    Looked at before local training (`collect`, `client_models`) it is F_g, behind it F_1; `local_bias` compares the two, with X_1
+    the test samples of the first half of the classes and X_2 those of the other.
 
     Args:
         simulation: of one model that is trained on all classes: FedAvg with one client is training at one place.

@@ -270,7 +270,7 @@ class Artefact:
     def label_of(self, column: Column) -> str:
         """The column's label, or its setting's where another one of its group has the same."""
         alike = [each for each in self.columns if (each.group, each.label) == (column.group, column.label)]
-        return column.label if len(alike) == 1 else column.setting.label
+        return column.label if len(alike) < 2 else column.setting.label
 
     def name_of(self, column: Column) -> str:
         """The column's label behind its group, which is one column's alone."""

@@ -10,7 +10,6 @@ from pflrepro.papers.artefact import Artefact, column, fast, row, scales
 from pflrepro.papers.claims import above, rises_across, within
 from pflrepro.papers.fedbr_tables import (
     FEDAVG,
-    FEDBR,
     FEDCM,
     MOON,
     ONCE,
@@ -24,7 +23,6 @@ from pflrepro.papers.settings import AUGMENTED_CIFAR100, ROTATED_CIFAR10, ROTATE
 from pflrepro.papers.toy import ToyPlanes, bias, predictions
 from pflrepro.papers.views.bars import Bars, ClassBars
 from pflrepro.papers.views.curves import Curves
-from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.table import Table
 
 # ---- the toy -----------------------------------------------------------------------------------------------------------------------
@@ -57,8 +55,9 @@ FIGURE2 = toy(
     },
     claims=(rises_across("fedavg", ("before", "after"), source="FedBR section 3, Figure 2"),),
     views=(ToyPlanes(), Table()),
-    about="A model F_g that is trained on all classes at one place, and F_1, the same after local training on X_1, the first five. The paper "
-    "claims that local features of the same input differ from the global ones, and that those of other inputs, X_2, get too like them.",
+    about="A model F_g that is trained on all classes at one place, and F_1, the same after local training on X_1, the first "
+    "five. The paper claims that local features of the same input differ from the global ones, and that those of other "
+    "inputs, X_2, get too like them.",
 )
 FIGURE3 = toy(
     3,
@@ -69,8 +68,8 @@ FIGURE3 = toy(
     },
     claims=(rises_across("fedavg", ("before", "after"), source="FedBR section 3, Figure 3"),),
     views=(ClassBars(predictions, "%", name=""), Table()),
-    about="The model of Figure 2 after local training on the first five classes: its output for one sample of class 8, and its predictions "
-    "for all samples of the other five. The paper claims that only classes that the client has are predicted.",
+    about="The model of Figure 2 after local training on the first five classes: its output for one sample of class 8, and its "
+    "predictions for all samples of the other five. The paper claims that only classes that the client has are predicted.",
 )
 
 # ---- curves ------------------------------------------------------------------------------------------------------------------------
@@ -89,8 +88,8 @@ FIGURE5 = Artefact(
     claims=(above("fedbr", "fedavg", source="FedBR section 5.2, Figure 5"),),
     views=(Curves(("accuracy over clients",), name=""), Table()),
     trials=1,
-    about="The runs of Table 1: the plain mean of the accuracies on the clients' test sets, after every tested round. The paper claims that "
-    "FedBR converges faster and higher.",
+    about="The runs of Table 1: the plain mean of the accuracies on the clients' test sets, after every tested round. The paper "
+    "claims that FedBR converges faster and higher.",
 )
 FIGURE7 = Artefact(
     "fedbr/figure7",
@@ -104,8 +103,8 @@ FIGURE7 = Artefact(
     claims=(above("fedbr-once", "fedavg", source="FedBR section 5.2, Figure 7: better in the same time"),),
     views=(Curves(("accuracy over clients",), over="seconds", name=""), Table()),
     trials=1,
-    about="The methods of Table 7 over the seconds of local training and averaging that the runs took here, without tests; CIFAR100 with "
-    "Mixup. The numbers are what a method reaches in the time that FedAvg's whole run takes.",
+    about="The methods of Table 7 over the seconds of local training and averaging that the runs took here, without tests; "
+    "CIFAR100 with Mixup. The numbers are what a method reaches in the time that FedAvg's whole run takes.",
 )
 
 # ---- ablations ---------------------------------------------------------------------------------------------------------------------
@@ -148,9 +147,10 @@ FIGURE6 = Artefact(
         Table(),
     ),
     trials=1,
-    about="(a) With and without a further layer in the feature extractor; (b) pseudo-data made once or every round, CIFAR100 with Mixup; (c) "
-    "none, means of the clients' own images (RSM), of proxy images (Mixture, K = 0), and these mixed with one of the client's; (d) RSM from "
-    "all classes equally. The paper claims that the kinds do about the same, and that less often and no balance will do.",
+    about="(a) With and without a further layer in the feature extractor; (b) pseudo-data made once or every round, CIFAR100 "
+    "with Mixup; (c) none, means of the clients' own images (RSM), of proxy images (Mixture, K = 0), and these mixed with "
+    "one of the client's; (d) RSM from all classes equally. The paper claims that the kinds do about the same, and that "
+    "less often and no balance will do.",
 )
 
 ARTEFACTS = (FIGURE2, FIGURE3, FIGURE5, FIGURE6, FIGURE7)

@@ -1,17 +1,16 @@
-"""FedBR, "Improving Federated Learning on Heterogeneous Data via Local Learning Bias Reduction" (ICML 2023): Tables 1 to 6, and the times
-of Table 7.
+"""FedBR's Tables 1 to 6, and the times of Table 7: "Improving Federated Learning ... via Local Learning Bias Reduction" (ICML 2023).
 
 10 clients by the LDA split of 0.1, 50 local steps a round; batch 64 and rate 0.001 on RotatedMNIST, 32 and 0.01 elsewhere; 1000 rounds,
 CIFAR100 800 and momentum 0.9 [BR 5.1, A]. Reported: the mean of the five best tested rounds, plain mean over the clients' test sets, of
 one run [BR 5.1].
 
-What the text states is as it states it: lambda 0.1 on CIFAR10 and 1 elsewhere, mu 0.5, tau 2, new pseudo-data every round where no
-caption says "once", the projections. What it leaves open is the released code's, its accidents included, since the numbers come from it
-(docs/papers/fedbr.md): FedBR's first round of one step from own first weights, which the other methods here cannot have, so that FedBR's
-rows are one round behind; temperatures that multiply; MOON's previous base, DANN's and GroupDRO's state of a slot, GroupDRO and FedCM
-always with Mixup, FedMix's factors, VHL's port, FedProx's 0.1. Of the grids that the text names for the baselines the chosen values are
-not printed [?]: the code's. VHL has 2000 virtual samples where a table does not say otherwise, as Table 6's number is that of Table 2's
-2000 [inferred].
+What the text states is as it states it: lambda 0.1 on CIFAR10 and 1 elsewhere, mu 0.5, tau 2, new pseudo-data every round where
+no caption says "once", the projections. What it leaves open is the released code's, its accidents included, since the numbers
+come from it (docs/papers/fedbr.md): FedBR's first round of one step from own first weights, which the other methods here cannot
+have, so that FedBR's rows are one round behind; temperatures that multiply; MOON's previous base, DANN's and GroupDRO's state of
+a slot, GroupDRO and FedCM always with Mixup, FedMix's factors, VHL's port, FedProx's 0.1. Of the grids that the text names for
+the baselines the chosen values are not printed [?]: the code's. VHL has 2000 virtual samples where a table does not say
+otherwise, as Table 6's number is that of Table 2's 2000 [inferred].
 
 Local has no target: its printed numbers are at chance level, which no trained model is.
 """
@@ -130,8 +129,9 @@ TABLE1 = Artefact(
     views=(Table(), Points(columns=ACCURACY_ONLY)),
     sources=("fedbr_table1",),
     trials=1,
-    about="One global model, tested on all clients' test sets, under strong label skew and turned images: FedBR against eight methods of "
-    "federated learning and domain generalisation, and rounds to a threshold. The paper claims that FedBR is the best, with Mixup and without.",
+    about="One global model, tested on all clients' test sets, under strong label skew and turned images: FedBR against eight "
+    "methods of federated learning and domain generalisation, and rounds to a threshold. The paper claims that FedBR is "
+    "the best, with Mixup and without.",
 )
 
 TABLE2 = Artefact(
@@ -159,8 +159,8 @@ TABLE2 = Artefact(
     views=(Table(), Points(columns=("cifar10", "cifar100"))),
     sources=("fedbr_table2",),
     trials=1,
-    about="Thirty-two means of ten images each, sent once, against 2000 and 20000 images of an untrained generator; CIFAR100 with Mixup. "
-    "The paper claims that fewer and cheaper pseudo-data do more.",
+    about="Thirty-two means of ten images each, sent once, against 2000 and 20000 images of an untrained generator; CIFAR100 "
+    "with Mixup. The paper claims that fewer and cheaper pseudo-data do more.",
 )
 
 _MIXTURE = {"pseudo": "mixture", "pseudo_refresh": "once", **AS_RELEASED}
@@ -203,8 +203,8 @@ TABLE3 = Artefact(
     views=(Table(), Points()),
     sources=("fedbr_table3",),
     trials=1,
-    about="FedBR as an addition to four methods, with 32 mixtures of proxy images and own ones, sent once; CIFAR100 with Mixup. How FedBR and "
-    "a host are combined is not released (docs/papers/fedbr.md). The paper claims a gain for each.",
+    about="FedBR as an addition to four methods, with 32 mixtures of proxy images and own ones, sent once; CIFAR100 with Mixup. "
+    "How FedBR and a host are combined is not released (docs/papers/fedbr.md). The paper claims a gain for each.",
 )
 
 TABLE4 = Artefact(
@@ -233,9 +233,9 @@ TABLE4 = Artefact(
     views=(Table(), Points(columns=ACCURACY_ONLY)),
     sources=("fedbr_table4",),
     trials=1,
-    about="Component 1 (pseudo-data with uniform labels in the classification) and component 2 (contrast in a projection that is trained "
-    "against it), each alone and without the max step; CIFAR100 with Mixup. Without the max step the projection stays as it started "
-    "[inferred from the caption; the text says that it is removed].",
+    about="Component 1 (pseudo-data with uniform labels in the classification) and component 2 (contrast in a projection that "
+    "is trained against it), each alone and without the max step; CIFAR100 with Mixup. Without the max step the "
+    "projection stays as it started [inferred from the caption; the text says that it is removed].",
 )
 
 MANY = ROTATED_CIFAR10.with_("RotatedCIFAR10, VGG11, 10 of 100 clients", clients=100, participation=0.1)
@@ -264,11 +264,12 @@ TABLE5 = Artefact(
     views=(Table(), Points()),
     sources=("fedbr_table5",),
     trials=1,
-    about="CIFAR10 dealt to a hundred clients, of which ten take part in a round. The paper claims that FedBR is the best here too; Mixup "
-    "falls below FedAvg.",
+    about="CIFAR10 dealt to a hundred clients, of which ten take part in a round. The paper claims that FedBR is the best here "
+    "too; Mixup falls below FedAvg.",
 )
 
-# Every client is tested on the whole official test set, so that its own test before the average is that of a local model on balanced data.
+# Every client is tested on the whole official test set, so that its own test before the average is that of a local model on
+# balanced data.
 LOCAL = accuracy_by("mean_best_5", "clients", after=True).of_metric("local_model_accuracy_pct")
 _CAPTION = {"dataset": "CIFAR10 per the caption", "model": "not stated"}
 TABLE6 = Artefact(
@@ -303,9 +304,9 @@ TABLE6 = Artefact(
     views=(Table(), Points()),
     sources=("fedbr_table6",),
     trials=1,
-    about="Accuracy of the clients' models right after local training, and of their average, on the official test set. The caption says "
-    "CIFAR10, but the printed aggregated numbers are those of CIFAR100 with Mixup, which is run here. The paper's round is not stated: ours "
-    "is the mean of the five best, of each column by itself.",
+    about="Accuracy of the clients' models right after local training, and of their average, on the official test set. The "
+    "caption says CIFAR10, but the printed aggregated numbers are those of CIFAR100 with Mixup, which is run here. The "
+    "paper's round is not stated: ours is the mean of the five best, of each column by itself.",
 )
 
 _COST = "10 clients; LDA alpha=0.1; FedBR pseudo-data transferred once (32)"
@@ -323,7 +324,9 @@ TIMES7 = Artefact(
             *(key, setting, ratio_to("fedavg", SECONDS).of_metric("mean_simulation_time_s", printed=1 / theirs)),
             label=f"{dataset.split()[0]}, {model}",
             plugins=plugins,
-            **{"dataset": dataset, "model": model, "setting": _COST},
+            dataset=dataset,
+            model=model,
+            setting=_COST,
         )
         for key, setting, dataset, model, plugins, theirs in _TIMED
     ),
@@ -338,8 +341,9 @@ TIMES7 = Artefact(
     sources=("fedbr_table7",),
     tolerance=0.25,
     trials=1,
-    about="The time of a round relative to FedAvg's; printed are seconds of a round (caption) or of a step (text) [?] on another machine, "
-    "shown here divided by FedAvg's. Timed on the runs themselves: ask for it on a machine that does nothing else.",
+    about="The time of a round relative to FedAvg's; printed are seconds of a round (caption) or of a step (text) [?] on "
+    "another machine, shown here divided by FedAvg's. Timed on the runs themselves: ask for it on a machine that does "
+    "nothing else.",
 )
 
 ARTEFACTS = (TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TIMES7)

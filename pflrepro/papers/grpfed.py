@@ -1,4 +1,4 @@
-"""GRP-FED, "Addressing Client Imbalance in Federated Learning via Global-Regularized Personalization" (2021): Table 1, Figures 1, 3, 4, 5.
+"""GRP-FED, "Addressing Client Imbalance in Federated Learning via Global-Regularized Personalization" (2021).
 
 MIT-BIH, 46 patients, and a long-tailed CIFAR-10 of 50 clients; 5 local epochs, batch 64, SGD with rate 0.005 and momentum 0.9, q from
 10 by eta_q 0.5, beta 0.5 [GRP 4.1, 4.3]: our defaults. Not printed [?]: 200 rounds, a fifth of the clients a round, three seeds,
@@ -70,9 +70,9 @@ TABLE1 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("grpfed_table1",),
-    about="Macro-F1 of the global model on all test data (T_g; the ensemble for methods of local models only), of the clients' models on "
-    "their own data (T_p) and on all (T_r), and the mean over clients of the harmonic mean of the two (T_l). The paper claims the best "
-    "T_g and T_l: a fair global model, and personal ones that do not forget the rest.",
+    about="Macro-F1 of the global model on all test data (T_g; the ensemble for methods of local models only), of the clients' "
+    "models on their own data (T_p) and on all (T_r), and the mean over clients of the harmonic mean of the two (T_l). "
+    "The paper claims the best T_g and T_l: a fair global model, and personal ones that do not forget the rest.",
 )
 
 FIGURE3 = Artefact(
@@ -86,9 +86,9 @@ FIGURE3 = Artefact(
     scales=scales(tenth()),
     claims=(best("grp-fed", ("largest",), source="GRP-FED section 4.3, Figure 3: the largest loss keeps falling"),),
     views=(Curves(("train_loss", "largest train_loss"), columns=("mean",)), Table(), Points()),
-    about="The clients' losses of the global model in their last local training, mean (by training samples) and largest. The paper claims "
-    "that means are alike, while the largest loss stays high with FedAvg and AFL, rises again in the end with q-FFL, and falls with "
-    "GRP-FED, whose power adapts. Its data set is not stated [?]: MIT-BIH.",
+    about="The clients' losses of the global model in their last local training, mean (by training samples) and largest. The "
+    "paper claims that means are alike, while the largest loss stays high with FedAvg and AFL, rises again in the end "
+    "with q-FFL, and falls with GRP-FED, whose power adapts. Its data set is not stated [?]: MIT-BIH.",
 )
 
 BETAS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)  # the axis is not printed in numbers [?]
@@ -108,8 +108,8 @@ FIGURE4 = Artefact(
         peaks(_KEYS, "beta-0.5", ("T_l",), source="GRP-FED section 4.3, Figure 4: 0.5 is the best"),
     ),
     views=(Sweep(option("beta"), "beta", together=True), Table()),
-    about="From the regulariser alone (beta 0) to the local loss alone (beta 1). The paper claims that personalisation rises with beta, "
-    "generalisation falls, and the local test is best between.",
+    about="From the regulariser alone (beta 0) to the local loss alone (beta 1). The paper claims that personalisation rises "
+    "with beta, generalisation falls, and the local test is best between.",
 )
 
 CLIENTS = {
@@ -144,9 +144,10 @@ FIGURE5 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("grpfed_fig5_tables",),
-    about="A patient whose beats are distributed as all beats are, and one far from that: the global model on the patient's test beats, "
-    "and the patient's own model there (T_p) and balanced with all test beats (T_l). Which two the paper shows is not said [?]: "
-    "ours are the nearest and the farthest by total variation. q-FFL's printed numbers of the near patient contradict each other.",
+    about="A patient whose beats are distributed as all beats are, and one far from that: the global model on the patient's "
+    "test beats, and the patient's own model there (T_p) and balanced with all test beats (T_l). Which two the paper "
+    "shows is not said [?]: ours are the nearest and the farthest by total variation. q-FFL's printed numbers of the near "
+    "patient contradict each other.",
 )
 
 SELECTED = 5
@@ -187,9 +188,9 @@ FIGURE1 = Artefact(
         ),
         Table(),
     ),
-    about="(a) Features of FedAvg's model, coloured by patient; the paper does not say what its t-SNE is of [?]. (b) The long-tailed "
-    "classes of all beats and of selected patients. (c) Macro-F1 of FedAvg's model on all test beats and on those of selected patients: "
-    "the paper shows that patients far from the whole fare worse.",
+    about="(a) Features of FedAvg's model, coloured by patient; the paper does not say what its t-SNE is of [?]. (b) The "
+    "long-tailed classes of all beats and of selected patients. (c) Macro-F1 of FedAvg's model on all test beats and on "
+    "those of selected patients: the paper shows that patients far from the whole fare worse.",
 )
 
 ARTEFACTS = (TABLE1, FIGURE1, FIGURE3, FIGURE4, FIGURE5)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pflrepro.simulation.simulation import Simulation
 
 Arrays = Mapping[str, Any]
+PERCENT = (0.0, 100.0)
 POINTS = 5000  # samples of a picture, all clients together [DBE section 4.3: inferred]
 # A probe that takes seconds on two cores instead of an hour with the papers': orders methods, its lengths are no published ones.
 CHEAP_PROBE = {"hidden": (128, 128), "lr": 1e-3, "steps": 400, "sizes": 6, "seeds": 2}
@@ -178,7 +179,7 @@ def tuned(
 
     title = f"test accuracy after {epochs} epochs of fine-tuning {' or '.join(tried)}"
     more = {"digits": 1, "metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
-    return Measure(f"tuned-{epochs}-{'-or-'.join(tried)}", title, of, rule=rule_of("last"), **more)
+    return Measure(f"tuned-{epochs}-{'-or-'.join(tried)}", title, of, rule=rule_of("last"), bounds=PERCENT, **more)
 
 
 def newcomers(
@@ -216,7 +217,7 @@ def newcomers(
     name = "-".join(("newcomers", how, str(epochs), *tried, *filter(None, [corruption])))
     title = f"test accuracy of new clients{f' under {corruption}' if corruption else ''}"
     more = {"metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
-    return Measure(name, title, of, rule=rule_of("last"), **more)
+    return Measure(name, title, of, rule=rule_of("last"), bounds=PERCENT, **more)
 
 
 def others(data: DataConfig, dataset: str) -> DataConfig:
@@ -293,7 +294,7 @@ def note(name: str, entry: int = 0, title: str = "") -> Measure:
     return Measure(f"note-{name}-{entry}", title or name, of, "", 3, "", "", **more)
 
 
-BETAS = note("beta", title="interpolation coefficient of the last test")
+BETAS = replace(note("beta", title="interpolation coefficient of the last test"), bounds=(0.0, 1.0))
 
 _TIMED = {
     "network": ("passes through the network", "network_passes_pct"),
@@ -320,4 +321,4 @@ def time_share(part: str, clients: int | None = None) -> Measure:
         return over_clients(evidence.reading("time-shares", "last", take, clients=clients)[part])
 
     more = {"better": "", "metric": metric, "moments": ("last",), "clients": True}
-    return Measure(f"time-{part}", f"share of the time: {title}", of, rule=rule_of("last"), **more)
+    return Measure(f"time-{part}", f"share of the time: {title}", of, rule=rule_of("last"), bounds=PERCENT, **more)

@@ -96,7 +96,7 @@ TABLE5 = Artefact(
         ),
         above("mb", "sb", _FEW, source="pFedFDA Table 5: two coefficients help where samples are few"),
     ),
-    views=(Table(), Points()),
+    views=(Table(), Points(tuple(each.key for each in _ACCURACIES))),
     sources=("pfedfda_table5",),
     tolerance=2.0,
     trials=1,
@@ -176,7 +176,7 @@ TABLE9 = Artefact(
         for name, _ in _SETS
         for more, less in (("network", "interpolation"), ("interpolation", "estimation"))
     ),
-    views=(Table(), Points()),
+    views=(Table(),),
     sources=("pfedfda_table9",),
     trials=1,
     spread="clients",

@@ -16,8 +16,8 @@ from pflrepro.papers.measures import FDA_ACCURACY, Evidence, Measure, Value
 from pflrepro.papers.model_measures import BETAS, tuned
 from pflrepro.papers.pfedfda_tables import EVERY, PFEDFDA, percent_of
 from pflrepro.papers.settings import CIFAR10_S, CIFAR100_DEALT, CIFAR100_S
-from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.spread import Spread, by_corruption
+from pflrepro.papers.views.sweep import Sweep, changed
 from pflrepro.papers.views.table import Table
 
 
@@ -75,6 +75,7 @@ def _trained_for(epochs: int) -> tuple[Row, Row]:
     )
 
 
+_LINES = (("pFedFDA", "pfedfda"), ("FedAvgFT", "fedavgft"))
 _PANELS: tuple[Column, ...] = (
     column("cifar100", CIFAR100_DEALT, FDA_ACCURACY, label="CIFAR100"),
     column("cifar100-s/25", percent_of(CIFAR100_S, 25), FDA_ACCURACY, label="CIFAR100-S, 25 %"),
@@ -89,7 +90,7 @@ FIGURE4 = Artefact(
             200,
             "CIFAR100-S with a quarter of the samples, 1, 2 and 5 epochs: of this panel the paper's own setting",
             every=EVERY,
-            rows=tuple(f"{name}-{epochs}" for name in ("pfedfda", "fedavgft") for epochs in EPOCHS[:3]),
+            rows=tuple(f"{name}-{epochs}" for _, name in _LINES for epochs in EPOCHS[:3]),
             columns=("cifar100-s/25",),
         ),
         seeds=1,
@@ -109,7 +110,14 @@ FIGURE4 = Artefact(
             for epochs in (5, 20)
         ),
     ),
-    views=(Table(), Points()),
+    views=(
+        Sweep(
+            changed("local_epochs"),
+            "local epochs a round",
+            lines=tuple((label, tuple(f"{name}-{epochs}" for epochs in EPOCHS)) for label, name in _LINES),
+        ),
+        Table(),
+    ),
     trials=1,
     about="More local epochs a round, for pFedFDA and for fine-tuned FedAvg. The paper claims a large advantage at few epochs and a "
     "plateau of both at many.",

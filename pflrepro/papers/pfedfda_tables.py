@@ -350,7 +350,7 @@ TABLE7 = Artefact(
             for along in (("100", "25"), ("50", "25"))
         ),
     ),
-    views=(Table(), Points()),
+    views=(Table(), Points(tuple(str(percent) for percent in SHARES))),
     sources=("pfedfda_table7",),
     trials=1,
     spread="clients",

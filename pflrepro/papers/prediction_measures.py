@@ -10,7 +10,7 @@ from pflrepro.data.heterogeneity import total_variation
 from pflrepro.errors import UserError, check_word
 from pflrepro.experiments.result import Moment
 from pflrepro.papers.measures import Evidence, Measure, Value
-from pflrepro.papers.model_measures import Arrays, over_clients, rule_of
+from pflrepro.papers.model_measures import PERCENT, Arrays, over_clients, rule_of
 
 if TYPE_CHECKING:
     from pflrepro.metrics.predictions import Predictions
@@ -93,7 +93,7 @@ def grp_fed(score: str, of_client: int | str | None = None) -> Measure:
     metric = "global_test_macro_f1" if score == "T_g" and of_client is not None else f"{score}_macro_f1"
     clients = score != "T_g" and of_client is None
     more = {"digits": 1, "metric": metric, "printed": 100.0, "clients": clients, "moments": ("last",)}
-    return Measure(of=of, rule=rule_of("last"), **alone, **more)
+    return Measure(of=of, rule=rule_of("last"), bounds=PERCENT, **alone, **more)
 
 
 def _client(predictions: Predictions, of_client: int | str) -> int:
@@ -126,4 +126,4 @@ def local_on_global(aggregated: bool = False) -> Measure:
     which = "aggregated" if aggregated else "local"
     title = f"accuracy of the {which} model{'' if aggregated else 's'} on all test data"
     more = {"metric": f"{which}_model_accuracy_pct", "moments": ("last",), "clients": not aggregated}
-    return Measure(f"{which}-on-global", title, of, rule=rule_of("last"), **more)
+    return Measure(f"{which}-on-global", title, of, rule=rule_of("last"), bounds=PERCENT, **more)

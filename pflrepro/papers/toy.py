@@ -112,5 +112,5 @@ class ToyPlanes(Shown):
         return {self.name: planes(panels, drawn, PANELS, title=study.caption())} if panels else {}
 
     def notes(self, study: Any) -> list[str]:
-        said = f"t-SNE (perplexity {self.perplexity:g}) of the three panels together, at most {self.limit} test samples each, first seed"
+        said = f"t-SNE (perplexity {self.perplexity:g}) of the three panels together, at most {self.limit} samples each, first seed"
         return [f"{said}; F_g: the central model, F_1: behind local training on X_1, the first half of the classes"]

@@ -26,6 +26,7 @@ def task_of(federation: Federation, network: SplitModel, settings: Settings) -> 
         info=federation.info(),
         base=FunctionalModule(network.base),
         head=FunctionalModule(network.head),
+        largest=int(federation.sizes("train").max()),
         local_epochs=settings.local_epochs,
         local_steps=settings.local_steps,
         batch_size=settings.batch_size,

@@ -35,7 +35,7 @@ def test_groups_change_hands_and_nothing_else() -> None:
 
 
 def test_initial_parameters_are_picked_by_who_holds_them() -> None:
-    setup = Setup(clients=1, classes=2, features=1, info=Tree(), base=None, head=None, parts=parts())
+    setup = Setup(clients=1, classes=2, features=1, info=Tree(), base=None, head=None, largest=1, parts=parts())
     assert list(setup.pick("shared")) == ["base", "head"]
     assert setup.pick("shared").base is setup.parts["base"].params
     assert list(setup.pick("personal", "frozen")) == ["bias"] and not setup.pick("server")

@@ -51,7 +51,7 @@ def make_cell(row: Row, column: Column, curves: Sequence[Sequence[float]] = (), 
     measure = row.measure or column.measure
     values = {seed: measure.of(Evidence(run, store=None)) for seed, run in runs.items()}
     number = None if printed is None else PublishedNumber(*printed, "source", "source", "")
-    return Cell(row, column, level, number, values, runs)
+    return Cell(row, column, measure, level, number, values, runs)
 
 
 def _run(history: Mapping[str, np.ndarray]) -> Any:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.conformance.meta import run_on_meta
 from pflrepro.data.federation import Federation
 from pflrepro.models import MODELS, build_model, find
 from pflrepro.models.split import buffers_of
@@ -31,12 +32,33 @@ def federation(name: str, shape: tuple[int, ...]) -> Federation:
     return Federation(torch.as_tensor(x), torch.arange(count) % 3, parts[:2], parts[2:], classes=3)
 
 
-@pytest.mark.parametrize("name", [*MODELS, "cnn4@conv1", "ecg-resnet@b1"])
-def test_batched_is_the_loop(name: str, smallest: Callable[[str], tuple]) -> None:
+@pytest.fixture
+def shape_of(smallest: Callable[[str], tuple]) -> Callable[[str], tuple[int, ...]]:
+    """The shape of the samples that a network is tried on."""
+
+    def shape(name: str) -> tuple[int, ...]:
+        entry, least = find(name)[0], smallest(name)
+        side = SIDES.get(entry.name, least[-1])
+        return tuple(side if length == entry.takes.least else length for length in least)
+
+    return shape
+
+
+NAMES = [*MODELS, "cnn4@conv1", "ecg-resnet@b1"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_network_needs_the_host(name: str, shape_of: Callable[[str], tuple[int, ...]]) -> None:
+    """A round of FedAvg without numbers, see `pflrepro.conformance`; images are augmented."""
+    shape = shape_of(name)
+    settings = Settings(1, batch_size=2, augment="crop-flip" if len(shape) > 1 else "none")
+    run_on_meta(Simulation(FedAvg(), federation(name, shape), name, settings, [0], backend="batched"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batched_is_the_loop(name: str, shape_of: Callable[[str], tuple[int, ...]]) -> None:
     """Parameters, running statistics and scores after a round of two steps and three."""
-    entry, least = find(name)[0], smallest(name)
-    side = SIDES.get(entry.name, least[-1])
-    shape = tuple(side if length == entry.takes.least else length for length in least)
+    shape = shape_of(name)
     data, settings = federation(name, shape), Settings(1, batch_size=2, lr=0.01)
     found = []
     for backend in ("loop", "batched", "graph"):

@@ -285,3 +285,22 @@ def test_counts_say_what_chance_would_give() -> None:
     assert str(Counts.of([])) == "none checked"
     assert str(Counts({"undecided": 1})) == "1 undecided"
     assert "with 1 test about 0.05" in str(Counts({"undecided": 1}, 0, 1))
+
+
+def test_a_lead_is_wider_than_another_lead_of_the_column() -> None:
+    """a leads b by 2, 3, 2 and c leads d by 1, 1, 1: wider by 1, 2, 1; where less is better the leads turn round."""
+    cells = {"a": (12, 13, 14), "b": (10, 10, 12), "c": (5, 6, 7), "d": (4, 5, 6)}
+    board = grid(**{f"{name}_x": cell(*values) for name, values in cells.items()})
+    found = one(claims.wider(("a", "b"), ("c", "d")), board)
+    assert (found.said, found.column) == ("lead of A over B is wider than of C over D", "x")
+    assert found.difference == pytest.approx(4 / 3)
+    assert found.p == pytest.approx(stats.ttest_1samp([1, 2, 1], 0).pvalue)
+    less = grid(lower=("x",), **{f"{name}_x": cell(*values) for name, values in cells.items()})
+    assert one(claims.wider(("a", "b"), ("c", "d")), less).difference == pytest.approx(-4 / 3)
+
+
+def test_what_is_paired_in_place_of_clients_is_said() -> None:
+    rounds = np.ones(3)
+    samples = [Sample("", {0: value}, {0: (np.full(3, value), rounds)}, each="tested rounds") for value in (1.0, 2.0)]
+    found = one(claims.above("a", "b"), grid(a_x=samples[0], b_x=samples[1]))
+    assert (found.test, found.p) == ("sign flips over 3 tested rounds", pytest.approx(0.25))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from helpers.runs import PAIRS, SKEWED, fill, make_artefact, put
 
 from pflrepro import papers
 from pflrepro.errors import MissingData, RunFailed, UserError
@@ -34,11 +35,11 @@ class Mine(FedAvg):
 
 
 @pytest.fixture
-def make(fakes, store: Store):
+def make(store: Store):
     """make(scale, ...): a study of the fake artefact, or of `of`."""
 
     def build(scale: str = "fast", of=None, **how) -> Study:
-        return Study(of or fakes.make_artefact(), scale, **{"store": store} | how)
+        return Study(of or make_artefact(), scale, **{"store": store} | how)
 
     return build
 
@@ -78,10 +79,10 @@ def test_what_is_absent_says_why(make) -> None:
     assert line(found, "Nothing")["source"] == "no published number"
 
 
-def test_mean_spread_and_difference_by_hand(make, fakes) -> None:
+def test_mean_spread_and_difference_by_hand(make) -> None:
     """Best rounds 84 and 88 (not the last ones): mean 86, population deviation 2; published 85.85 +- 0.19 of 3 trials."""
     found = make("paper", seeds=2)
-    fakes.fill(found, "fedavg", "skewed", [10, 84, 60, 70, 20], [10, 20, 88, 70, 20])
+    fill(found, "fedavg", "skewed", [10, 84, 60, 70, 20], [10, 20, 88, 70, 20])
     cell = line(found, "FedAvg")
     assert (cell["ours"], cell["spread"], cell["published"]) == (86.0, 2.0, 85.85)
     assert cell["difference"] == pytest.approx(0.15)
@@ -94,26 +95,26 @@ def test_mean_spread_and_difference_by_hand(make, fakes) -> None:
     assert cell["runs"].split() == [run.id for run in found.cells["fedavg", "skewed"].runs.values()]
 
 
-def test_a_cell_with_some_seeds_counts_those_and_says_so(make, fakes) -> None:
+def test_a_cell_with_some_seeds_counts_those_and_says_so(make) -> None:
     found = make("paper")
-    fakes.put(found.store, found.experiments(found.rows[0], found.columns[1])[1], 10, 60, 50, 40, 30)
+    put(found.store, found.experiments(found.rows[0], found.columns[1])[1], 10, 60, 50, 40, 30)
     cell = line(found, "FedAvg")
     assert (cell["n"], cell["ours"], cell["reason"]) == (1, 60.0, "1 of 3 seeds run")
     assert cell["verdict"] == "differs" and cell["interval"] == "bootstrap, 5 clients"
 
 
-def test_a_shorter_study_reads_the_beginning_of_longer_runs(make, fakes) -> None:
+def test_a_shorter_study_reads_the_beginning_of_longer_runs(make) -> None:
     long = make("paper", seeds=2)
-    fakes.fill(long, "fedavg", "skewed", [10, 50, 60, 90, 95], [10, 52, 62, 90, 95])
+    fill(long, "fedavg", "skewed", [10, 50, 60, 90, 95], [10, 52, 62, 90, 95])
     short = make("fast")
     assert (line(short, "FedAvg")["ours"], line(short, "FedAvg")["rounds"]) == (61.0, 2)
     assert line(long, "FedAvg")["ours"] == 95.0
 
 
-def test_a_stand_in_is_never_compared(make, fakes) -> None:
+def test_a_stand_in_is_never_compared(make) -> None:
     found = make("smoke")
-    fakes.fill(found, "fedavg", "skewed", [10, 86, 80])
-    fakes.fill(found, "fedavg+dbe", "skewed", [10, 90, 80])
+    fill(found, "fedavg", "skewed", [10, 86, 80])
+    fill(found, "fedavg+dbe", "skewed", [10, 90, 80])
     cell = line(found, "FedAvg")
     assert (cell["ours"], cell["level"], cell["verdict"]) == (86.0, "stand-in", "stand-in")
     assert math.isnan(cell["difference"]) and found.outcomes == []
@@ -121,27 +122,27 @@ def test_a_stand_in_is_never_compared(make, fakes) -> None:
 
 
 # ---- levels ------------------------------------------------------------------------------------------------------------------
-def test_levels_of_scales(fakes) -> None:
-    artefact = fakes.make_artefact()
+def test_levels_of_scales() -> None:
+    artefact = make_artefact()
     skewed = artefact.column("skewed")
     assert SMOKE.level(skewed) == "stand-in"
     assert Scale("paper", "").level(skewed) == "same"
     assert [Scale("x", "", rounds=rounds).level(skewed) for rounds in (3, 4, 9)] == ["reduced", "same", "same"]
     assert Scale("x", "", share=0.5).level(skewed) == "reduced"
     assert Scale("x", "", options={"fedavg": {}}).level(skewed) == "reduced"
-    assert Scale("x", "", instead={"skewed": fakes.pairs}).level(skewed) == "instead"
-    assert Scale("x", "", instead={"pairs": fakes.pairs}).level(skewed) == "same"
-    half = column("half", fakes.skewed.with_(dataset="cifar10-half"))
+    assert Scale("x", "", instead={"skewed": PAIRS}).level(skewed) == "instead"
+    assert Scale("x", "", instead={"pairs": PAIRS}).level(skewed) == "same"
+    half = column("half", SKEWED.with_(dataset="cifar10-half"))
     assert Scale("paper", "").level(half) == "reduced"
 
 
-def test_what_a_scale_changes_in_an_experiment(make, fakes) -> None:
+def test_what_a_scale_changes_in_an_experiment(make) -> None:
     scales = (
         Scale("less", "", rounds=2, every=2, share=0.5, seeds=2),
-        Scale("other", "", instead={"skewed": fakes.pairs}, options={"fedavg+dbe": {"kappa": 7.0}}),
+        Scale("other", "", instead={"skewed": PAIRS}, options={"fedavg+dbe": {"kappa": 7.0}}),
         Scale("paper", "", patience=3),
     )
-    artefact = fakes.make_artefact(scales=scales)
+    artefact = make_artefact(scales=scales)
 
     def made(scale: str, name: str = "fedavg"):
         found = make(scale, artefact)
@@ -164,7 +165,7 @@ def test_the_papers_stop_rule_holds_at_its_own_length_only() -> None:
     assert Scale("fast", "", rounds=100).changes(FMNIST_PRACTICAL) == {"rounds": 100, "patience": 0}
 
 
-def test_rows_may_differ_in_options_by_network_protocol_and_setting(make, fakes) -> None:
+def test_rows_may_differ_in_options_by_network_protocol_and_setting(make) -> None:
     rows = (
         row("FedAvg+DBE", "fedavg+dbe", kappa=3.0, by_model={"cnn-digits": {"kappa": 9.0}}),
         row(
@@ -176,7 +177,7 @@ def test_rows_may_differ_in_options_by_network_protocol_and_setting(make, fakes)
         ),
         row("two epochs", "fedavg", key="e2", changes={"local_epochs": 2}),
     )
-    found = make("paper", fakes.make_artefact(rows=rows, claims=()))
+    found = make("paper", make_artefact(rows=rows, claims=()))
     plain, network, epochs = (found.experiments(each, found.columns[0])[0] for each in rows)
     assert (plain.model, dict(plain.options)) == ("mlp", {"kappa": 3.0})
     assert (network.model, dict(network.options)) == ("cnn-digits", {"kappa": 9.0})
@@ -186,10 +187,10 @@ def test_rows_may_differ_in_options_by_network_protocol_and_setting(make, fakes)
 
 
 # ---- claims ------------------------------------------------------------------------------------------------------------------
-def test_claims_are_tested_and_give_the_verdict_of_both_rows(make, fakes) -> None:
+def test_claims_are_tested_and_give_the_verdict_of_both_rows(make) -> None:
     found = make()
-    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
-    fakes.fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
+    fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
     assert line(found, "FedAvg")["verdict"] == line(found, "FedAvg+DBE")["verdict"] == "ordering kept"
     (claim,) = found.outcomes
     # Differences 10 and 11: t = 10.5 / 0.5 = 21, p = 2 (1/2 - atan(21) / pi) with one degree of freedom.
@@ -215,41 +216,41 @@ def test_claims_are_tested_and_give_the_verdict_of_both_rows(make, fakes) -> Non
     }
 
 
-def test_a_claim_between_columns_names_both(make, fakes) -> None:
+def test_a_claim_between_columns_names_both(make) -> None:
     claim = gain_grows("fedavg+dbe", "fedavg", ("skewed", "pairs"), source="s")
-    found = make("paper", fakes.make_artefact(claims=(claim,)), seeds=2)
+    found = make("paper", make_artefact(claims=(claim,)), seeds=2)
     for name, each in (("skewed", (60, 70)), ("pairs", (50, 80))):
         for key, percent in zip(("fedavg", "fedavg+dbe"), each, strict=True):
-            fakes.fill(found, key, name, *[[10, percent + seed * (key != "fedavg"), 0, 0, 0] for seed in (0, 1)])
+            fill(found, key, name, *[[10, percent + seed * (key != "fedavg"), 0, 0, 0] for seed in (0, 1)])
     (outcome,) = found.outcomes
     assert outcome.said == "lead of FedAvg+DBE over FedAvg grows from shares: FMNIST to two classes: FMNIST"
     assert outcome.difference == pytest.approx(20.0)
 
 
-def test_an_unfinished_curve_is_still_rising(make, fakes) -> None:
+def test_an_unfinished_curve_is_still_rising(make) -> None:
     found = make()
-    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
-    fakes.fill(found, "fedavg+dbe", "skewed", [10, 65, 70], [10, 70, 66])
+    fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fill(found, "fedavg+dbe", "skewed", [10, 65, 70], [10, 70, 66])
     assert [each.outcome for each in found.outcomes] == ["still rising"]
     assert line(found, "FedAvg")["verdict"] == "ordering still rising"
     whole = make("paper", seeds=2)
-    fakes.fill(whole, "fedavg", "skewed", [10, 60, 50, 50, 50], [10, 60, 50, 50, 50])
-    fakes.fill(whole, "fedavg+dbe", "skewed", [10, 1, 2, 3, 70], [10, 1, 2, 3, 71])
+    fill(whole, "fedavg", "skewed", [10, 60, 50, 50, 50], [10, 60, 50, 50, 50])
+    fill(whole, "fedavg+dbe", "skewed", [10, 1, 2, 3, 70], [10, 1, 2, 3, 71])
     assert [each.outcome for each in whole.outcomes] == ["kept"], "at the paper's own length a curve is as it is"
 
 
 # ---- what is measured ----------------------------------------------------------------------------------------------------------
-def test_measures_of_another_row_beside(make, fakes) -> None:
+def test_measures_of_another_row_beside(make) -> None:
     """Also in a column in which that row has no cell of its own."""
     gain, ratio = gain_over("fedavg"), ratio_to("fedavg", ACCURACY)
     columns = (
-        column("own", fakes.skewed, label="own"),
-        column("gain", fakes.skewed, gain, label="gain", rows=("fedavg+dbe",)),
-        column("ratio", fakes.skewed, ratio, label="ratio", rows=("fedavg+dbe", "absent")),
+        column("own", SKEWED, label="own"),
+        column("gain", SKEWED, gain, label="gain", rows=("fedavg+dbe",)),
+        column("ratio", SKEWED, ratio, label="ratio", rows=("fedavg+dbe", "absent")),
     )
-    found = make("paper", fakes.make_artefact(columns=columns, claims=()), seeds=2)
-    fakes.fill(found, "fedavg", "own", [10, 50, 0, 0, 0], [10, 40, 0, 0, 0])
-    fakes.fill(found, "fedavg+dbe", "own", [10, 60, 0, 0, 0], [10, 60, 0, 0, 0])
+    found = make("paper", make_artefact(columns=columns, claims=()), seeds=2)
+    fill(found, "fedavg", "own", [10, 50, 0, 0, 0], [10, 40, 0, 0, 0])
+    fill(found, "fedavg+dbe", "own", [10, 60, 0, 0, 0], [10, 60, 0, 0, 0])
     assert sorted(key for key in found.cells if key[1] != "own") == [
         ("absent", "ratio"),
         ("fedavg+dbe", "gain"),
@@ -259,7 +260,7 @@ def test_measures_of_another_row_beside(make, fakes) -> None:
     assert found.cells["fedavg+dbe", "ratio"].ours == pytest.approx((60 / 50 + 60 / 40) / 2)
     assert found.cells["fedavg+dbe", "gain"].values[0].clients == pytest.approx([10.0] * 5)
     alone = make("paper", found.artefact, seeds=3)
-    fakes.fill(alone, "fedavg+dbe", "own", *[[10, 60, 0, 0, 0]] * 3)
+    fill(alone, "fedavg+dbe", "own", *[[10, 60, 0, 0, 0]] * 3)
     assert [value.number for value in alone.cells["fedavg+dbe", "gain"].values.values()][:2] == pytest.approx(
         [10.0, 20.0]
     )
@@ -268,26 +269,26 @@ def test_measures_of_another_row_beside(make, fakes) -> None:
 
 
 @pytest.mark.parametrize("error", [MissingData("data set x not downloaded"), RunFailed("run x is not what it was")])
-def test_a_measure_that_cannot_be_taken_leaves_its_reason(make, fakes, error: Exception) -> None:
+def test_a_measure_that_cannot_be_taken_leaves_its_reason(make, error: Exception) -> None:
     def fails(evidence) -> Value:
         raise error
 
-    artefact = fakes.make_artefact()
+    artefact = make_artefact()
     broken = replace(artefact.column("skewed"), measure=Measure("broken", "a measure on models", fails))
     found = make("fast", replace(artefact, columns=(artefact.columns[0], broken)))
-    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
     cell = line(found, "FedAvg")
     assert (cell["verdict"], cell["reason"]) == ("not run", str(error))
 
 
-def test_a_rows_own_measure_decides_which_way_is_better(make, fakes) -> None:
+def test_a_rows_own_measure_decides_which_way_is_better(make) -> None:
     wrong = Measure(
         "wrong", "wrong answers", lambda evidence: Value(100.0 - ACCURACY.of(evidence).number), better="lower"
     )
     rows = (row("FedAvg", measure=wrong), row("FedAvg+DBE", "fedavg+dbe", measure=wrong))
-    found = make("fast", fakes.make_artefact(rows=rows))
-    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
-    fakes.fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
+    found = make("fast", make_artefact(rows=rows))
+    fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
     (outcome,) = found.outcomes
     assert (outcome.said, outcome.difference, outcome.outcome) == ("FedAvg+DBE < FedAvg", 10.5, "kept")
 
@@ -303,23 +304,23 @@ def test_missing_data_are_said_without_a_path_and_stop_nothing(store: Store, tmp
         found.run(progress=False)
 
 
-def test_missing_proxy_data_are_missing_data(make, fakes, tmp_path: Path) -> None:
-    columns = (column("proxy", fakes.skewed.with_(proxy="mnist")),)
-    found = make("paper", fakes.make_artefact(columns=columns, scales=(Scale("paper", ""),)), data_root=tmp_path)
+def test_missing_proxy_data_are_missing_data(make, tmp_path: Path) -> None:
+    columns = (column("proxy", SKEWED.with_(proxy="mnist")),)
+    found = make("paper", make_artefact(columns=columns, scales=(Scale("paper", ""),)), data_root=tmp_path)
     assert {entry.state for entry in found.plan() if entry.experiment} == {"no data"}
     assert found.cells["fedavg", "proxy"].reason == "data set mnist not downloaded (pflrepro data get mnist)"
 
 
-def test_nothing_possible_is_an_error_that_says_why(make, fakes) -> None:
+def test_nothing_possible_is_an_error_that_says_why(make) -> None:
     with pytest.raises(
         UserError, match=r"^nothing of demo/fake at scale paper can be run: method absent not in the package$"
     ):
         make("paper", methods=["absent"]).run(progress=False)
 
 
-def test_committed_runs_are_found_by_those_who_have_not_got_the_data(make, fakes, tmp_path: Path, monkeypatch) -> None:
+def test_committed_runs_are_found_by_those_who_have_not_got_the_data(make, tmp_path: Path, monkeypatch) -> None:
     made = make("fast")
-    runs = fakes.fill(made, "fedavg", "skewed", [10, 60, 50], [10, 64, 50])
+    runs = fill(made, "fedavg", "skewed", [10, 60, 50], [10, 64, 50])
     for run in runs:
         compact.export(run, tmp_path / "committed")
 
@@ -352,13 +353,13 @@ def test_what_is_there_is_not_trained_again(trained: Study, monkeypatch) -> None
     assert {entry.state for entry in planned} == {"done"} and len(planned) == 2
 
 
-def test_moments_whose_models_a_measure_needs_are_kept(make, fakes) -> None:
+def test_moments_whose_models_a_measure_needs_are_kept(make) -> None:
     needs = replace(ACCURACY, moments=("best", "last"))
     skewed, pairs = (
-        column(key, fakes.skewed, measure, label=key) for key, measure in (("skewed", needs), ("pairs", ACCURACY))
+        column(key, SKEWED, measure, label=key) for key, measure in (("skewed", needs), ("pairs", ACCURACY))
     )
     scales = (Scale("fast", "few", rounds=2),)
-    found = make("fast", fakes.make_artefact(columns=(skewed, pairs), claims=(), scales=scales), methods=["fedavg"])
+    found = make("fast", make_artefact(columns=(skewed, pairs), claims=(), scales=scales), methods=["fedavg"])
     assert [(entry.keep, entry.seed) for entry in found.plan()] == [(("best",), 0)], "one run serves both columns"
     found.run(progress=False, workers=1, backend="loop")
     (run,) = found.cells["fedavg", "skewed"].runs.values()
@@ -373,11 +374,11 @@ def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> Non
 
 
 # ---- own methods -----------------------------------------------------------------------------------------------------------------
-def test_methods_of_ones_own_stand_in_a_block_of_their_own(make, fakes, tmp_path: Path, monkeypatch) -> None:
+def test_methods_of_ones_own_stand_in_a_block_of_their_own(make, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "my_methods_in_a_test.py").write_text(OWN_METHOD)
     monkeypatch.syspath_prepend(tmp_path)
-    artefact = fakes.make_artefact(
-        columns=(replace(fakes.make_artefact().columns[1], rows=("fedavg", "fedavg+dbe")),),
+    artefact = make_artefact(
+        columns=(replace(make_artefact().columns[1], rows=("fedavg", "fedavg+dbe")),),
         claims=(above("fedavg+dbe", "fedavg"),),
         scales=(Scale("fast", "few", rounds=2),),
     )
@@ -411,8 +412,8 @@ def test_wrong_names_are_refused_in_one_line(make, how, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_wrong_rows_columns_and_artefacts_name_the_nearest(fakes) -> None:
-    artefact = fakes.make_artefact()
+def test_wrong_rows_columns_and_artefacts_name_the_nearest() -> None:
+    artefact = make_artefact()
     assert artefact.row("fedavg+DBE").key == "fedavg+dbe" and artefact.column("Pairs").key == "pairs"
     with pytest.raises(UserError, match="unknown row of demo/fake 'dbe'; valid: fedavg"):
         artefact.row("dbe")
@@ -421,11 +422,11 @@ def test_wrong_rows_columns_and_artefacts_name_the_nearest(fakes) -> None:
     with pytest.raises(UserError, match="unknown artefact 'dbe/tabel5'; valid: dbe/table5"):
         study("dbe/tabel5")
     with pytest.raises(UserError, match="unknown row in a claim of demo/fake 'fedavgg'; valid: fedavg"):
-        fakes.make_artefact(claims=(above("fedavgg", "fedavg"),))
+        make_artefact(claims=(above("fedavgg", "fedavg"),))
     with pytest.raises(UserError, match="unknown column in a claim of demo/fake 'skew'; valid: skewed"):
-        fakes.make_artefact(claims=(above("fedavg+dbe", "fedavg", columns=("skew",)),))
+        make_artefact(claims=(above("fedavg+dbe", "fedavg", columns=("skew",)),))
     with pytest.raises(UserError, match="demo/fake: two rows have one key: fedavg, fedavg"):
-        fakes.make_artefact(rows=(row("FedAvg"), row("FedAvg")), claims=())
+        make_artefact(rows=(row("FedAvg"), row("FedAvg")), claims=())
 
 
 def test_the_function_is_not_hidden_by_a_module() -> None:
@@ -435,10 +436,10 @@ def test_the_function_is_not_hidden_by_a_module() -> None:
 
 # ---- what is written -----------------------------------------------------------------------------------------------------------
 @pytest.fixture
-def shown(make, fakes) -> Study:
+def shown(make) -> Study:
     found = make()
-    fakes.fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
-    fakes.fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
+    fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
     return found
 
 
@@ -476,9 +477,9 @@ def test_the_same_numbers_give_the_same_bytes_and_runs_are_exported_once(shown: 
     pd.testing.assert_frame_equal(reader.frame, shown.frame)
 
 
-def test_outputs_of_a_stand_in_replace_no_real_ones_and_export_nothing(make, fakes, tmp_path: Path) -> None:
+def test_outputs_of_a_stand_in_replace_no_real_ones_and_export_nothing(make, tmp_path: Path) -> None:
     found = make("smoke")
-    fakes.fill(found, "fedavg", "skewed", [10, 86, 80])
+    fill(found, "fedavg", "skewed", [10, 86, 80])
     assert [path.name for path in found.write(tmp_path)] == ["fake-smoke.csv", "fake-smoke.md"]
     assert not (tmp_path / "runs").exists()
 

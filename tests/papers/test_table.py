@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from helpers.runs import PAIRS, PRINTED, SKEWED, fill, make_artefact
 
 from pflrepro.papers import texts
 from pflrepro.papers.artefact import Scale, column, row
@@ -21,12 +22,12 @@ METHODS = (row("FedAvg"), row("Ditto"), row("FedRep"), row("FedAvg+DBE", "fedavg
 
 
 @pytest.fixture
-def shown(fakes, store) -> Study:
+def shown(store) -> Study:
     """Four methods: of one column all printed and two run, of the other nothing is run."""
-    found = Study(fakes.make_artefact(rows=METHODS), "paper", seeds=2, store=store)
-    fakes.fill(found, "fedavg", "skewed", [10, 84, 60, 1, 1], [10, 20, 88, 1, 1])
-    fakes.fill(found, "ditto", "skewed", [10, 84, 60, 1, 1])
-    fakes.fill(found, "fedavg+dbe", "skewed", [10, 90, 60, 1, 1], [10, 20, 91, 1, 1])
+    found = Study(make_artefact(rows=METHODS), "paper", seeds=2, store=store)
+    fill(found, "fedavg", "skewed", [10, 84, 60, 1, 1], [10, 20, 88, 1, 1])
+    fill(found, "ditto", "skewed", [10, 84, 60, 1, 1])
+    fill(found, "fedavg+dbe", "skewed", [10, 90, 60, 1, 1], [10, 20, 91, 1, 1])
     return found
 
 
@@ -61,9 +62,9 @@ def test_notes_say_the_unit_the_marks_and_what_was_not_run(shown: Study) -> None
     ]
 
 
-def test_columns_outside_the_scale_and_without_anything_to_show_are_named(fakes, store) -> None:
-    artefact = fakes.make_artefact()
-    own = column("own", fakes.skewed, label="unprinted")
+def test_columns_outside_the_scale_and_without_anything_to_show_are_named(store) -> None:
+    artefact = make_artefact()
+    own = column("own", SKEWED, label="unprinted")
     found = Study(replace(artefact, columns=(*artefact.columns, own)), "paper", store=store)
     assert found.table().tables[0][1][-1] == "nothing printed, and nothing run: unprinted"
     assert found.table().tables[0][0].shape == (3, 3)
@@ -72,81 +73,79 @@ def test_columns_outside_the_scale_and_without_anything_to_show_are_named(fakes,
     assert few.table().tables[0][0].shape == (3, 2)
 
 
-def test_of_two_numbers_none_is_best_and_stand_ins_are_not_ranked(fakes, store) -> None:
-    found = Study(fakes.make_artefact(rows=METHODS[:2], claims=()), "fast", store=store)
+def test_of_two_numbers_none_is_best_and_stand_ins_are_not_ranked(store) -> None:
+    found = Study(make_artefact(rows=METHODS[:2], claims=()), "fast", store=store)
     assert "**" not in str(found.table())
-    small = Study(fakes.make_artefact(rows=METHODS), "smoke", store=store)
+    small = Study(make_artefact(rows=METHODS), "smoke", store=store)
     for place, method in enumerate(("fedavg", "ditto", "fedrep", "fedavg+dbe")):
-        fakes.fill(small, method, "skewed", [10, 60, 70 + place])
+        fill(small, method, "skewed", [10, 60, 70 + place])
     ((table, _),) = small.table().tables
     assert table["shares"]["FMNIST"]["ours"].tolist() == ["70.00", "71.00", "72.00", "73.00"]
 
 
-def test_where_less_is_better_the_least_is_best_and_equals_share_a_place(fakes, store) -> None:
+def test_where_less_is_better_the_least_is_best_and_equals_share_a_place(store) -> None:
     lower = replace(ACCURACY, name="wrong", title="wrong answers", better="lower")
-    columns = (column("w", fakes.skewed, lower, label="wrong"),)
+    columns = (column("w", SKEWED, lower, label="wrong"),)
     scales = (Scale("paper", ""),)
-    found = Study(fakes.make_artefact(rows=METHODS, columns=columns, claims=(), scales=scales), "paper", store=store)
+    found = Study(make_artefact(rows=METHODS, columns=columns, claims=(), scales=scales), "paper", store=store)
     for method, percent in (("fedavg", 30), ("ditto", 20), ("fedrep", 20), ("fedavg+dbe", 50)):
-        fakes.fill(found, method, "w", [10, percent, 5, 5, 5])
+        fill(found, method, "w", [10, percent, 5, 5, 5])
     ((table, notes),) = found.table().tables
     assert table.iloc[:, 1].tolist() == ["<u>30.00</u>", "**20.00**", "**20.00**", "50.00"]
     assert table.columns.tolist() == [("", ""), ("wrong", "ours")], "no group, no level for it"
     assert notes[0] == "wrong answers in %"
 
 
-def test_other_data_are_named_in_the_header_and_not_subtracted(fakes, store) -> None:
-    scales = (Scale("fast", "", rounds=2, instead={"skewed": fakes.pairs}, columns=("skewed",)),)
-    found = Study(fakes.make_artefact(scales=scales, claims=()), "fast", store=store)
-    fakes.fill(found, "fedavg", "skewed", [10, 60, 50])
+def test_other_data_are_named_in_the_header_and_not_subtracted(store) -> None:
+    scales = (Scale("fast", "", rounds=2, instead={"skewed": PAIRS}, columns=("skewed",)),)
+    found = Study(make_artefact(scales=scales, claims=()), "fast", store=store)
+    fill(found, "fedavg", "skewed", [10, 60, 50])
     ((table, _),) = found.table().tables
     assert table.columns.tolist()[-1] == ("shares", "FMNIST", "ours, on digits, pairs")
     assert table.iloc[0, -1] == "60.00"
     assert "digits, pairs in place of digits, skewed: other data or another network" in found.caption()
 
 
-def test_a_spread_that_is_printed_over_clients_stands_beside_ours_over_clients(fakes, store) -> None:
+def test_a_spread_that_is_printed_over_clients_stands_beside_ours_over_clients(store) -> None:
     measure = replace(FDA_ACCURACY, metric="accuracy", printed=1.0)
-    columns = (column("skewed", fakes.skewed, measure, label="S", **fakes.printed, setting="beta=0.1"),)
-    artefact = fakes.make_artefact(columns=columns, claims=(), spread="clients", scales=(Scale("paper", ""),))
+    columns = (column("skewed", SKEWED, measure, label="S", **PRINTED, setting="beta=0.1"),)
+    artefact = make_artefact(columns=columns, claims=(), spread="clients", scales=(Scale("paper", ""),))
     found = Study(artefact, "paper", store=store)
-    fakes.fill(found, "fedavg", "skewed", [10, 60, 50, 50, 62])
+    fill(found, "fedavg", "skewed", [10, 60, 50, 50, 62])
     ((table, notes),) = found.table().tables
     # 62 of 100 are 12, 12, 12, 13, 13 of 20: 60, 60, 60, 65, 65 %, whose unbiased deviation is sqrt(30 / 4).
     assert table.iloc[0, -1].startswith("62.0 ± 2.7")
     assert "spread over clients, as the paper prints it" in notes[1]
 
 
-def test_several_measures_have_their_units_in_the_header(fakes, store) -> None:
+def test_several_measures_have_their_units_in_the_header(store) -> None:
     columns = (
-        column("a", fakes.skewed, label="accuracy"),
-        column("b", fakes.skewed, gain_over("fedavg"), label="gain"),
-        column("c", fakes.skewed, replace(ACCURACY, name="n", title="count", unit="", digits=0), label="count"),
+        column("a", SKEWED, label="accuracy"),
+        column("b", SKEWED, gain_over("fedavg"), label="gain"),
+        column("c", SKEWED, replace(ACCURACY, name="n", title="count", unit="", digits=0), label="count"),
     )
-    found = Study(fakes.make_artefact(columns=columns, claims=(), scales=(Scale("paper", ""),)), "paper", store=store)
-    fakes.fill(found, "fedavg", "a", [10, 60, 50, 50, 62])
+    found = Study(make_artefact(columns=columns, claims=(), scales=(Scale("paper", ""),)), "paper", store=store)
+    fill(found, "fedavg", "a", [10, 60, 50, 50, 62])
     ((table, notes),) = found.table().tables
     assert [names[0] for names in table.columns] == ["", "accuracy (%)", "gain (%)", "count"]
     assert notes[:3] == ["test accuracy in %", "gain in test accuracy over fedavg in %", "count"]
     assert table.iloc[0].tolist() == ["FedAvg", "62.00", "0.00", "62"]
 
 
-def test_columns_of_one_name_are_told_apart_by_their_settings(fakes, store) -> None:
-    columns = tuple(
-        column(key, setting, label="D", group="G") for key, setting in (("a", fakes.skewed), ("b", fakes.pairs))
-    )
-    found = Study(fakes.make_artefact(columns=columns, claims=()), "paper", store=store)
+def test_columns_of_one_name_are_told_apart_by_their_settings(store) -> None:
+    columns = tuple(column(key, setting, label="D", group="G") for key, setting in (("a", SKEWED), ("b", PAIRS)))
+    found = Study(make_artefact(columns=columns, claims=()), "paper", store=store)
     assert [found.artefact.name_of(each) for each in columns] == ["G: digits, skewed", "G: digits, pairs"]
     assert set(found.frame["column"]) == {"G: digits, skewed", "G: digits, pairs"}
 
 
-def test_a_view_shows_some_of_the_columns(fakes, store) -> None:
+def test_a_view_shows_some_of_the_columns(store) -> None:
     found = Study(
-        fakes.make_artefact(views=(Table(columns=("pairs",)), Table(("skewed",), difference=False))),
+        make_artefact(views=(Table(columns=("pairs",)), Table(("skewed",), difference=False))),
         "paper",
         store=store,
     )
-    fakes.fill(found, "fedavg", "skewed", [10, 60, 50, 50, 62])
+    fill(found, "fedavg", "skewed", [10, 60, 50, 50, 62])
     (first, _), (second, notes) = found.table().tables
     assert [names[0] for names in first.columns] == ["", "two classes"]
     assert second.iloc[0].tolist() == ["FedAvg", "85.85 ± 0.19", "62.00 ≠"]
@@ -193,11 +192,11 @@ def test_the_examples() -> None:
     assert texts.mean_and_spread(1234.5, float("nan"), 1) == "1,234.5" and texts.mean_and_spread(float("nan"), 1) == ""
 
 
-def test_no_value_is_lost_between_published_and_shown(fakes, store) -> None:
+def test_no_value_is_lost_between_published_and_shown(store) -> None:
     """A printed cell without a number says so, a cell that nobody prints is empty."""
     dagger = {"dataset": "Cifar100", "model": "CNN4", "setting": "partition=practical;beta=0.1;N=100;rho=0.5"}
     rows = (row("APPLE"), row("FedAvg"), row("Local"))
     columns = (column("c", FMNIST_PRACTICAL, label="c", **dagger),)
-    found = Study(fakes.make_artefact(rows=rows, columns=columns, claims=()), "paper", store=store)
+    found = Study(make_artefact(rows=rows, columns=columns, claims=()), "paper", store=store)
     assert found.table().tables[0][0].iloc[:, 1].tolist() == ["none", "28.81", ""]
     assert Value(1.0).clients is None

@@ -54,20 +54,15 @@ class Planes(Shown):
 
     def measured(self, shot: Shot, evidence: Evidence) -> dict[str, float]:
         """The number of each kind for the samples of a panel."""
-        where = {
-            "layer": shot.layer,
-            "after": shot.after,
-            "moment": shot.moment,
-            "limit": self.limit,
-            "seed": self.seed,
-        }
-        return {kind: separation(kind, **where).of(evidence).number for kind in self.numbers}
+
+        where = (shot.layer, shot.after, shot.moment, self.limit, self.seed)
+        return {kind: separation(kind, *where).of(evidence).number for kind in self.numbers}
 
     def title(self, study: Any, shot: Shot) -> str:
         """What a panel is called."""
         layer = "" if shot.layer == "features" else f", {shot.layer}"
-        label = study.artefact.row(shot.row).label
-        return shot.title or f"{label}{layer}, {'after' if shot.after else 'before'} local training"
+        when = "after local training" if shot.after else "before local training"
+        return shot.title or f"{study.artefact.row(shot.row).label}{layer}, {when}"
 
     def frame(self, study: Any) -> pd.DataFrame:
         """One line a shot and number."""
@@ -112,8 +107,7 @@ class Planes(Shown):
         for shot, evidence in found.items():
             numbers = (f"{kind} {value:.2f}" for kind, value in self.measured(shot, evidence).items())
             titles.append("\n".join((self.title(study, shot), *numbers)))
-        points = [panel.points for panel in panels]
-        return {self.name: planes(panels, points, titles, self.colour, title=study.caption())}
+        return {self.name: planes(panels, [each.points for each in panels], titles, self.colour, study.caption())}
 
     def notes(self, study: Any) -> list[str]:
         found = self.evidence(study)

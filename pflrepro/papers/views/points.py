@@ -31,7 +31,8 @@ class Points(Shown):
             found = [(row, cell(study, row, column)) for row in artefact.rows]
             numbers = tuple(number(row.label, each, looks[row.key]) for row, each in found if each is not None)
             if numbers:
-                drawn.append(NumberPanel(column.label, axis(column.measure.title, column.measure.unit), numbers))
+                title = ", ".join(filter(None, (column.group, column.label)))
+                drawn.append(NumberPanel(title, axis(column.measure.title, column.measure.unit), numbers))
                 rows |= dict.fromkeys(each.row for each in numbers)
         ordered = [row.label for row in artefact.rows if row.label in rows]
         strong = {artefact.rows[place].label for place in own_rows(artefact)}

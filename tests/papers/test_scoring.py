@@ -1,0 +1,88 @@
+"""The score card: the most exact scale of every cell, claims once, stand-ins never."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from helpers.runs import fill, make_artefact
+
+from pflrepro import papers
+from pflrepro.experiments.store import Store
+from pflrepro.papers import scoring
+from pflrepro.papers.artefact import SMOKE, Scale, row
+from pflrepro.papers.claims import above
+from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN
+from pflrepro.papers.studies import Study
+
+ROWS = (row("FedAvg"), row("FedAvg+DBE", "fedavg+dbe"), row("Ditto"), row("Nothing", "absent"))
+
+
+@pytest.fixture
+def artefact(monkeypatch: pytest.MonkeyPatch):
+    """Three scales with the same seeds; two claims."""
+    scales = (
+        SMOKE,
+        Scale("fast", "few", rounds=2, seeds=5, columns=("skewed",)),
+        Scale("paper", "all", seeds=5),
+    )
+    claims = (above("fedavg+dbe", "fedavg", source="one"), above("ditto", "fedavg", source="two"))
+    made = make_artefact(rows=ROWS, claims=claims, scales=scales)
+    monkeypatch.setattr(scoring, "select", lambda paper: [made])
+    return made
+
+
+def curve(*percents: int, seed: int = 0) -> list[int]:
+    return [percent + seed % 2 for percent in percents]
+
+
+def test_each_cell_is_of_the_most_exact_scale_that_was_run(artefact, store: Store) -> None:
+    fast, paper, smoke = (Study(artefact, scale, store=store) for scale in ("fast", "paper", "smoke"))
+    fill(paper, "fedavg", "skewed", *[curve(10, 50, 40, 85, 60)] * 3)
+    fill(fast, "fedavg+dbe", "skewed", *[curve(10, 70, 50)] * 2)
+    fill(smoke, "ditto", "skewed", [10, 99, 99])
+    card = scoring.score(store=store)
+    assert tuple(card.columns) == FRAME_COLUMNS and len(card) == 4 * 2
+    found = {(line.row, line.column): line for line in card.itertuples()}
+    exact, quick = found["FedAvg", "shares: FMNIST"], found["FedAvg+DBE", "shares: FMNIST"]
+    assert (exact.scale, exact.ours, exact.n, exact.level, exact.rounds) == ("paper", 85.0, 3, "same", 4)
+    assert (quick.scale, quick.ours, quick.n, quick.level, quick.interval) == ("fast", 70.0, 2, "reduced", "t, 2 seeds")
+    for row_ in ("Ditto", "Nothing"):
+        nothing = found[row_, "shares: FMNIST"]
+        assert (nothing.scale, nothing.verdict, nothing.interval) == ("", NOT_RUN, "") and math.isnan(nothing.ours)
+    assert scoring.summary(card).loc["demo/fake", "cells"] == 8
+    assert scoring.summary(card).loc["demo/fake", NOT_RUN] == 6
+
+
+def test_each_claim_is_told_once_at_the_most_exact_scale_that_has_it(artefact, store: Store) -> None:
+    fast, paper = (Study(artefact, scale, store=store) for scale in ("fast", "paper"))
+    fill(fast, "ditto", "skewed", *[curve(10, 60, 50, seed=seed) for seed in range(5)])
+    fill(paper, "fedavg", "skewed", *[curve(10, 40, 30, 90, 50) for seed in range(5)])
+    fill(paper, "fedavg+dbe", "skewed", *[curve(10, 48, 30, 80, 50, seed=seed) for seed in range(5)])
+    card = scoring.score_card(store=store)
+    assert tuple(card.claims.columns) == scoring.CLAIM_COLUMNS
+    found = {line.source: line for line in card.claims.itertuples()}
+    assert [(found[name].scale, found[name].column, found[name].outcome) for name in ("one", "two")] == [
+        ("paper", "shares: FMNIST", "broken"),
+        ("fast", "shares: FMNIST", "kept"),
+    ]
+    # One claim could be tested at the scale paper, two at the scale fast: the correction knows both, the card shows each once.
+    assert found["one"].adjusted == found["one"].p
+    assert found["two"].adjusted > found["two"].p
+    assert {key: dict(counts.outcomes) for key, counts in card.counts.items()} == {
+        ("demo/fake", "fast"): {"kept": 1},
+        ("demo/fake", "paper"): {"broken": 1},
+    }
+
+
+def test_an_empty_store_has_a_card_without_claims(artefact, store: Store) -> None:
+    card = scoring.score_card(store=store)
+    assert set(card.cells["verdict"]) == {NOT_RUN} and set(card.cells["scale"]) == {""}
+    assert card.claims.empty and tuple(card.claims.columns) == scoring.CLAIM_COLUMNS and card.counts == {}
+    assert card.cells["published"].notna().sum() == 3 * 2
+
+
+def test_a_card_of_a_paper_of_an_artefact_and_of_all(store: Store) -> None:
+    one = papers.score("dbe/table9", store=store)
+    assert set(one["artefact"]) == {"dbe/table9"} and len(one) == 16
+    assert set(papers.score("demo", store=store)["artefact"]) == {"demo/digits"}

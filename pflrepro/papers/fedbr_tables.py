@@ -114,16 +114,16 @@ TABLE1 = Artefact(
     ),
     claims=(
         *(
-            above("fedbr", other, ACCURACY_ONLY, source="FedBR section 5.2, Table 1: FedBR is the best without Mixup")
+            above("fedbr", other, ACCURACY_ONLY, source="FedBR Table 1: FedBR is the best without Mixup")
             for other in ("fedavg", "fedprox", "moon", "dann", "groupdro")
         ),
         *(
-            above("fedavg+mixup+fedbr", other, ACCURACY_ONLY, source="FedBR section 5.2, Table 1: and with it")
+            above("fedavg+mixup+fedbr", other, ACCURACY_ONLY, source="FedBR Table 1: and with it")
             for other in ("fedavg+mixup", "fedmix")
         ),
         above(
             *("fedbr", "fedavg", ("mnist/rounds", "cifar10/rounds", "cifar100/rounds")),
-            source="FedBR section 5.2, Table 1: FedBR needs fewer rounds",
+            source="FedBR Table 1: FedBR needs fewer rounds",
         ),
     ),
     views=(Table(), Points(columns=ACCURACY_ONLY)),
@@ -152,7 +152,7 @@ TABLE2 = Artefact(
             "fedbr-once",
             other,
             ("cifar10", "cifar100"),
-            source="FedBR section 5.2, Table 2: 32 pseudo-samples do better",
+            source="FedBR Table 2: 32 pseudo-samples do better",
         )
         for other in ("vhl", "vhl-20000")
     ),
@@ -195,7 +195,7 @@ TABLE3 = Artefact(
     claims=tuple(
         rises_across(
             *(host, (f"{data}/without FedBR", f"{data}/with FedBR")),
-            source="FedBR section 5.2, Table 3: FedBR improves each",
+            source="FedBR Table 3: FedBR improves each",
         )
         for data in ("cifar10", "cifar100")
         for host in ("fedavg", "fedcm", "feddecorr", "fedntd")
@@ -258,7 +258,7 @@ TABLE5 = Artefact(
         seeds=1,
     ),
     claims=(
-        best("fedbr", source="FedBR section 5.2, Table 5"),
+        best("fedbr", source="FedBR Table 5"),
         above("fedavg", "fedavg+mixup", source="FedBR Table 5"),
     ),
     views=(Table(), Points()),
@@ -292,12 +292,12 @@ TABLE6 = Artefact(
     claims=(
         *(
             rises_across(
-                name, ("local", "aggregated"), source="FedBR section 5.2, Table 6: averaging helps every method"
+                name, ("local", "aggregated"), source="FedBR Table 6: averaging helps every method"
             )
             for name in ("fedavg", "feddecorr", "vhl", "fedbr-once")
         ),
         *(
-            above("vhl", other, ("local",), source="FedBR section 5.2, Table 6: VHL's local models are the best")
+            above("vhl", other, ("local",), source="FedBR Table 6: VHL's local models are the best")
             for other in ("fedavg", "feddecorr", "fedbr-once")
         ),
     ),

@@ -85,7 +85,7 @@ FIGURE5 = Artefact(
     scales=scales(
         small(100, ("fedavg", "fedprox", "moon", "fedbr", "fedavg+mixup", "fedavg+mixup+fedbr"), ("cifar10",)), seeds=1
     ),
-    claims=(above("fedbr", "fedavg", source="FedBR section 5.2, Figure 5"),),
+    claims=(above("fedbr", "fedavg", source="FedBR Figure 5"),),
     views=(Curves(("accuracy over clients",), name=""), Table()),
     trials=1,
     about="The runs of Table 1: the plain mean of the accuracies on the clients' test sets, after every tested round. The paper "
@@ -100,7 +100,7 @@ FIGURE7 = Artefact(
         column("cifar100", AUGMENTED_CIFAR100, accuracy_in_time_of("fedavg"), label="CIFAR100", **_MIXED),
     ),
     scales=scales(small(100, ("fedavg", "moon", "vhl", "fedcm", "fedbr-once"), ("cifar10",)), seeds=1),
-    claims=(above("fedbr-once", "fedavg", source="FedBR section 5.2, Figure 7: better in the same time"),),
+    claims=(above("fedbr-once", "fedavg", source="FedBR Figure 7: better in the same time"),),
     views=(Curves(("accuracy over clients",), over="seconds", name=""), Table()),
     trials=1,
     about="The methods of Table 7 over the seconds of local training and averaging that the runs took here, without tests; "
@@ -118,7 +118,7 @@ _ONLY10 = (
     fedbr("RSM, balanced", "balanced", pseudo_balanced=True, pseudo_refresh="once"),
 )
 _BOTH = ("fedbr", "fedbr-once")
-_ALIKE = "FedBR section 5.3, Figure 6{}: alike (the bound of one point is ours)"
+_ALIKE = "FedBR Figure 6{}: alike (the bound of one point is ours)"
 FIGURE6 = Artefact(
     "fedbr/figure6",
     "FedBR Figure 6: projection layer, refreshing, kind and balance of the pseudo-data",
@@ -134,8 +134,8 @@ FIGURE6 = Artefact(
     claims=(
         within("fedbr-once", "fedbr", 1.0, source=_ALIKE.format("b")),
         within("fedbr-once", "mixture-1", 1.0, ("cifar10",), source=_ALIKE.format("c")),
-        above("mixture-1", "mixture-0", ("cifar10",), source="FedBR section 5.3, Figure 6c"),
-        above("mixture-0", "fedavg", ("cifar10",), source="FedBR section 5.3, Figure 6c"),
+        above("mixture-1", "mixture-0", ("cifar10",), source="FedBR Figure 6c"),
+        above("mixture-0", "fedavg", ("cifar10",), source="FedBR Figure 6c"),
         within("balanced", "fedbr-once", 1.0, ("cifar10",), source=_ALIKE.format("d")),
     ),
     views=(

@@ -59,14 +59,12 @@ TABLE1 = Artefact(
     ),
     scales=scales(tenth(columns=tuple(f"mitbih/{name}" for name in SCORES))),
     claims=(
-        best("grp-fed", ("mitbih/T_g", "cifar10/T_g"), source="GRP-FED section 4.2: the best on the global test"),
-        best(
-            "grp-fed", ("mitbih/T_l", "cifar10/T_l"), source="GRP-FED section 4.2: the best balance on the local test"
-        ),
+        best("grp-fed", ("mitbih/T_g", "cifar10/T_g"), source="GRP-FED Table 1: the best on the global test"),
+        best("grp-fed", ("mitbih/T_l", "cifar10/T_l"), source="GRP-FED Table 1: the best balance on the local test"),
         best("lg-fedavg", ("mitbih/T_p", "cifar10/T_p"), source="GRP-FED Table 1"),
         best("q-ffl", ("mitbih/T_r", "cifar10/T_r"), source="GRP-FED Table 1"),
-        above("grp-fed", "lg-fedavg", ("mitbih/T_r", "cifar10/T_r"), source="GRP-FED section 4.2"),
-        above("grp-fed", "q-ffl", ("mitbih/T_p", "cifar10/T_p"), source="GRP-FED section 4.2"),
+        above("grp-fed", "lg-fedavg", ("mitbih/T_r", "cifar10/T_r"), source="GRP-FED Table 1"),
+        above("grp-fed", "q-ffl", ("mitbih/T_p", "cifar10/T_p"), source="GRP-FED Table 1"),
     ),
     views=(Table(), Points()),
     sources=("grpfed_table1",),
@@ -84,7 +82,7 @@ FIGURE3 = Artefact(
         column("largest", MITBIH_PATIENTS, LARGEST_LOSS, label="largest loss"),
     ),
     scales=scales(tenth()),
-    claims=(best("grp-fed", ("largest",), source="GRP-FED section 4.3, Figure 3: the largest loss keeps falling"),),
+    claims=(best("grp-fed", ("largest",), source="GRP-FED Figure 3: the largest loss keeps falling"),),
     views=(Curves(("train_loss", "largest train_loss"), columns=("mean",)), Table(), Points()),
     about="The clients' losses of the global model in their last local training, mean (by training samples) and largest. The "
     "paper claims that means are alike, while the largest loss stays high with FedAvg and AFL, rises again in the end "
@@ -135,10 +133,10 @@ FIGURE5 = Artefact(
     ),
     scales=scales(tenth()),
     claims=(
-        best("grp-fed", ("farthest/T_l",), source="GRP-FED section 4.4, Figure 5"),
-        best("lg-fedavg", ("farthest/T_p",), source="GRP-FED section 4.4, Figure 5"),
+        best("grp-fed", ("farthest/T_l",), source="GRP-FED Figure 5"),
+        best("lg-fedavg", ("farthest/T_p",), source="GRP-FED Figure 5"),
         *(
-            above(other, "lg-fedavg", ("farthest/T_l",), source="GRP-FED section 4.4, Figure 5: it forgets the rest")
+            above(other, "lg-fedavg", ("farthest/T_l",), source="GRP-FED Figure 5: it forgets the rest")
             for other in ("fedavg", "q-ffl", "per-fedavg", "pfedme", "grp-fed")
         ),
     ),
@@ -179,7 +177,7 @@ FIGURE1 = Artefact(
         ),
     ),
     scales=scales(tenth()),
-    claims=(falls_across("fedavg", ("T_g", FARTHEST), source="GRP-FED section 1, Figure 1(c)"),),
+    claims=(falls_across("fedavg", ("T_g", FARTHEST), source="GRP-FED Figure 1(c)"),),
     views=(
         Planes((Shot("fedavg", "T_g", title="(a) test beats"),), ("A-distance between clients",), "client", name="a"),
         Counts((Dealt(MITBIH_PATIENTS, equal=False),), shares=True, name="b"),

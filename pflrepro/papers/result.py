@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
 
 WITHIN, DIFFERS, UNPUBLISHED, NOT_RUN = "within tolerance", "differs", "no published number", "not run"
-UNJUDGED = "not judged"
+UNJUDGED, NO_NUMBER = "not judged", "no number"
 VERDICTS = {
     WITHIN: "the difference is at most the tolerance",
     f"ordering {KEPT}": "a test shows at least one claim about this cell, none reversed",
@@ -30,6 +30,7 @@ VERDICTS = {
     UNJUDGED: "less than the paper's setting or other data, and no claim to check",
     UNPUBLISHED: "nothing printed, and no claim to check",
     STAND_IN: "small stand-in: not comparable with the paper",
+    NO_NUMBER: "was run, but has no number, such as a threshold that was never reached",
     NOT_RUN: "no finished run",
 }
 # Marks behind a number, so that a verdict is read without colours.
@@ -146,10 +147,12 @@ class Cell:
 
     def verdict(self, artefact: Artefact, outcomes: Sequence[Outcome]) -> str:
         """One of `VERDICTS`; `outcomes`: of all claims."""
-        if not len(self.numbers):
+        if not self.values:
             return NOT_RUN
         if self.level == STAND_IN:
             return STAND_IN
+        if not len(self.numbers):
+            return NO_NUMBER
         known = not math.isnan(self.published)
         judged = known and self.level == SAME
         if judged and abs(self.ours - self.published) <= self.tolerance(artefact):

@@ -164,7 +164,7 @@ def test_with_less_or_other_data_the_level_is_shown_and_never_judged(level: str)
 def test_what_was_not_run_and_what_is_a_stand_in_agree_with_nothing() -> None:
     kept = [outcome("kept")]
     assert cell().verdict(ARTEFACT, kept) == "not run"
-    assert cell(NAN).verdict(ARTEFACT, kept) == "not run"
+    assert cell(NAN).verdict(ARTEFACT, kept) == "no number"
     found = cell(90.0, level=STAND_IN)
     assert found.verdict(ARTEFACT, kept) == "stand-in"
     assert math.isnan(found.line(ARTEFACT, "smoke", [])["difference"])
@@ -177,7 +177,7 @@ def test_claims_about_other_cells_say_nothing_of_this_one() -> None:
 
 def test_every_verdict_and_level_is_explained() -> None:
     assert set(LEVELS) == {SAME, REDUCED, INSTEAD, STAND_IN}
-    assert len(VERDICTS) == 10 and all(VERDICTS.values())
+    assert len(VERDICTS) == 11 and all(VERDICTS.values())
 
 
 def test_a_line_has_every_column_of_the_frame() -> None:

@@ -1,0 +1,99 @@
+"""GRP-FED's table and figures as declared: every printed number found, claims true of print, the settings as the paper prints them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from helpers.printed import claimed
+
+from pflrepro.experiments.config import Experiment
+from pflrepro.papers.numbers import published
+from pflrepro.papers.registry import select
+from pflrepro.papers.studies import Study
+
+TRAINED = [artefact.id for artefact in select("grpfed")]
+PRINTED = {"grpfed/table1": "grpfed_table1", "grpfed/figure5": "grpfed_fig5_tables"}
+
+
+@pytest.fixture
+def at(tmp_path):
+    return lambda id, scale="paper": Study(id, scale, store=tmp_path)
+
+
+def experiment(study: Study, row: str, column: str) -> Experiment:
+    return study.experiments(study.artefact.row(row), study.artefact.column(column))[0]
+
+
+@pytest.mark.parametrize("id", PRINTED)
+def test_every_printed_number_has_one_cell_in_percent(at, id) -> None:
+    lines, cells = published(PRINTED[id]), at(id).cells.values()
+    assert len(cells) == len(lines)
+    assert sorted(cell.published for cell in cells) == pytest.approx(sorted(100 * lines["value"]))
+
+
+def test_printed_numbers_stand_in_their_cells(at) -> None:
+    def cell(id: str, row: str, column: str) -> tuple[float, float]:
+        found = at(id).cells[row, column]
+        return pytest.approx(found.published), pytest.approx(found.published_std, nan_ok=True)
+
+    assert cell("grpfed/table1", "grp-fed", "mitbih/T_l") == (55.3, 1.1)
+    assert cell("grpfed/table1", "lg-fedavg", "cifar10/T_p") == (67.6, 1.7)
+    assert cell("grpfed/table1", "q-ffl", "mitbih/T_r") == (55.1, 0.1)
+    assert cell("grpfed/figure5", "lg-fedavg", "farthest/T_l") == (17.8, math.nan)
+    assert cell("grpfed/figure5", "per-fedavg", "nearest/T_g") == (99.0, math.nan)
+    assert cell("grpfed/figure5", "grp-fed", "nearest/T_p") == (99.8, math.nan)
+
+
+@pytest.mark.parametrize("id", PRINTED)
+def test_the_claims_are_true_of_what_is_printed(at, id) -> None:
+    found = claimed(at(id))
+    assert found and [contrast.said for contrast, size in found if size <= 0] == []
+
+
+@pytest.mark.parametrize("id", TRAINED)
+@pytest.mark.parametrize("scale", ["smoke", "fast", "paper"])
+def test_every_cell_of_a_scale_can_be_declared(at, id, scale) -> None:
+    study = at(id, scale)
+    cells = [(row, column) for row in study.trained for column in study.columns]
+    assert cells and all(len(study.experiments(*cell)) == study.seeds for cell in cells)
+
+
+def test_the_settings_are_those_of_the_paper(at) -> None:
+    """Section 4.1: 5 epochs, batch 64, SGD with rate 0.005 and momentum 0.9; the rest is [?]."""
+    for column, clients, partition, model in (
+        ("mitbih/T_g", 46, "group+stratified", "ecg-resnet"),
+        ("cifar10/T_g", 50, "long-tail:0.7,0.5+stratified", "resnet30"),
+    ):
+        found = experiment(at("grpfed/table1"), "fedavg", column)
+        run = found.settings
+        assert (run.local_epochs, run.batch_size, run.lr, run.momentum) == (5, 64, 0.005, 0.9)
+        assert (run.rounds, run.participation, found.data.test_share) == (200, 0.2, 0.2)
+        assert (found.data.clients, found.data.partition, found.model) == (clients, partition, model)
+
+
+def test_the_methods_of_the_paper(at) -> None:
+    study = at("grpfed/table1")
+    method = experiment(study, "grp-fed", "mitbih/T_g").method()
+    assert (method.beta, method.q0, method.q_step) == (0.5, 10.0, 0.5)
+    assert experiment(study, "q-ffl", "mitbih/T_g").method().q == 10.0
+    swept = at("grpfed/figure4")
+    assert [experiment(swept, row.key, "T_l").method().beta for row in swept.rows] == [0, 0.1, 0.3, 0.5, 0.7, 0.9, 1]
+
+
+def test_one_run_serves_all_scores_and_figures(at) -> None:
+    """Four scores of Table 1, six of Figure 5, and the middle of Figure 4's sweep are of one training."""
+    found = {
+        experiment(at("grpfed/table1", "fast"), "grp-fed", "mitbih/T_g"),
+        experiment(at("grpfed/table1", "fast"), "grp-fed", "mitbih/T_l"),
+        experiment(at("grpfed/figure3", "fast"), "grp-fed", "largest"),
+        experiment(at("grpfed/figure5", "fast"), "grp-fed", "farthest/T_p"),
+    }
+    assert len(found) == 1
+    (one,) = found
+    middle = experiment(at("grpfed/figure4", "fast"), "beta-0.5", "T_l")
+    assert middle.method() == one.method() and middle.changed(options=()) == one
+
+
+def test_figure_1_keeps_the_order_of_its_panels(at) -> None:
+    assert [view.name for view in at("grpfed/figure1").artefact.views if hasattr(view, "name")] == ["a", "b", "c"]

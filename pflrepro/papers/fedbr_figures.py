@@ -26,7 +26,9 @@ from pflrepro.papers.views.curves import Curves
 from pflrepro.papers.views.table import Table
 
 # ---- the toy -----------------------------------------------------------------------------------------------------------------------
+# The toy is no federation: the first round of the script is not its either.
 _CENTRAL = {"partition": "iid", "clients": 1, "local_steps": 0, "local_epochs": 1, "evaluate_after": False}
+_CENTRAL |= {"first_steps": 0, "first_weights": "common"}
 CENTRAL = br("CIFAR-10, VGG11, one place", "clean-cifar10", "vgg11", rounds=20, **_CENTRAL)
 # The only client of rotated MNIST is the one whose digits are not turned.
 SMALL_CENTRAL = br("MNIST, CNN4, one place", "rotated-mnist", "cnn4", rounds=5, lr=0.05, **_CENTRAL)

@@ -6,10 +6,10 @@ one run [BR 5.1].
 
 What the text states is as it states it: lambda 0.1 on CIFAR10 and 1 elsewhere, mu 0.5, tau 2, new pseudo-data every round where
 no caption says "once", the projections. What it leaves open is the released code's, its accidents included, since the numbers
-come from it (docs/papers/fedbr.md): a first round of one step from own first models for all methods; temperatures that multiply; MOON's previous base, DANN's and GroupDRO's state of
-a slot, GroupDRO and FedCM always with Mixup, FedMix's factors, VHL's port, FedProx's 0.1. Of the grids that the text names for
-the baselines the chosen values are not printed [?]: the code's. VHL has 2000 virtual samples where a table does not say
-otherwise, as Table 6's number is that of Table 2's 2000 [inferred].
+come from it (docs/papers/fedbr.md): a first round of one step from own first models for all methods; temperatures that multiply;
+MOON's previous base, DANN's and GroupDRO's state of a slot, GroupDRO and FedCM always with Mixup, FedMix's factors, VHL's port,
+FedProx's 0.1. Of the grids that the text names for the baselines the chosen values are not printed [?]: the code's. VHL has 2000
+virtual samples where a table does not say otherwise, as Table 6's number is that of Table 2's 2000 [inferred].
 
 Local has no target: its printed numbers are at chance level, which no trained model is.
 """

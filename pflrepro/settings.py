@@ -5,7 +5,7 @@ A setting is declared once, here: its default with its source, its bounds, and t
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from pflrepro.errors import UserError, check_range, check_word
@@ -35,6 +35,12 @@ class Settings:
         local_epochs: passes over the client's data a round; 1 [DBE, GPFL].
         local_steps: if not 0, in place of passes: so many steps on full batches drawn with replacement; 50 [BR, BR-code]. Phases
             that a method gives passes of their own keep them.
+        first_steps: if not 0, local_steps of round 0; 1 [BR-code, by where its loop averages]. What methods know as the run's number
+            of steps stays `local_steps`.
+        first_weights: `common`: all clients start from the server's model; `slots`: in round 0 each from a draw of its own, v_k at
+            place k, as though it had received that; the server takes their mean update, w^1 = w^0 + sum_k p_k (w_k - v_k), where the
+            method's rule is FedAvg's [BR-code, where an intended copy is lost]. Groups that are not shared, and clients that first
+            come later, start as ever.
         batch_size: 10 [DBE, GPFL].
         lr: local learning rate; 0.005 for the papers' CNN [GPFL, code default].
         momentum, weight_decay: of the local SGD; 0 [code].
@@ -60,6 +66,10 @@ class Settings:
     closing: bool = knob(False, "everybody takes part in the last round")
     local_epochs: int = knob(1, "passes over a client's data a round", low=1, integer=True)
     local_steps: int = knob(0, "steps a round in place of epochs (0: epochs)", low=0, integer=True)
+    first_steps: int = knob(0, "steps of round 0 in place of --local-steps (0: the same)", low=0, integer=True)
+    first_weights: str = knob(
+        "common", "what round 0 starts from: the server's model, or a draw for each place", words=("common", "slots")
+    )
     batch_size: int = knob(10, "samples a step", low=1, integer=True)
     lr: float = knob(0.005, "local learning rate", title="learning rate", low=0)
     momentum: float = knob(0.0, "of the local SGD", low=0, high=1, open_high=True)
@@ -89,6 +99,12 @@ class Settings:
             object.__setattr__(self, setting.name, _checked(setting, getattr(self, setting.name)))
         if self.participation_low > self.participation:
             check_range("lowest participation", self.participation_low, 0, self.participation)
+        if self.first_steps > self.local_steps:
+            raise UserError(f"first_steps is at most local_steps, {self.local_steps}, not {self.first_steps}")
+
+    def at(self, t: int) -> Settings:
+        """The settings by which clients train in round `t`."""
+        return replace(self, local_steps=self.first_steps) if self.first_steps and t == 0 else self
 
     @property
     def mean_participation(self) -> float:

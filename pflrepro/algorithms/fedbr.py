@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pflrepro.algorithms.contract import mean
-from pflrepro.algorithms.fedbr_rounds import Rounds
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.pseudodata import PseudoData, trains
 from pflrepro.algorithms.task import Context, Setup
@@ -27,7 +26,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True)
-class FedBR(PseudoData, Rounds):
+class FedBR(PseudoData):
     """FedBR: the host's loss + lambda CE(psi(phi(x_p)), y_p) + mu L_con, with pseudo-data x_p of soft labels y_p.
 
     L_con = -log(f1 / (f1 + f2)), f1 = exp(cos(P phi(x_p), P phi_g(x_p)) / tau_1), f2 = exp(cos(P phi(x_p), P phi(x)) / tau_2)
@@ -89,19 +88,11 @@ class FedBR(PseudoData, Rounds):
             raise UserError("FedBR needs a host whose base is shared and trained, as FedAvg's")
         if self.contrast_weight == 0 or self.projection_shape == "none":
             return parts
-        return parts | {"projection": Part("shared" if self.max_step else "frozen", self.theta(setup))}
-
-    def theta(self, setup: Setup, slot: str = "") -> Tree:
-        """Initial weights of P_theta."""
         k = setup.features
         widths = (k, 256, 256, 128) if self.projection_shape == "paper" else (k, 2 * k, 2 * k, k)
         pairs = list(pairwise(widths))
-        return setup.module(f"fedbr/projection{slot}", lambda: nn.ModuleList(nn.Linear(a, b) for a, b in pairs))
-
-    def further(self, setup: Setup, slot: int) -> Tree:
-        if not self.learns:
-            return super().further(setup, slot)
-        return super().further(setup, slot) | Tree(projection=self.theta(setup, f"/{slot}"))
+        theta = setup.module("fedbr/projection", lambda: nn.ModuleList(nn.Linear(a, b) for a, b in pairs))
+        return parts | {"projection": Part("shared" if self.max_step else "frozen", theta)}
 
     def phases(self, clock: Clock) -> list[Phase]:
         def extended(phase: Phase) -> Phase:
@@ -159,8 +150,7 @@ class FedBR(PseudoData, Rounds):
 
     def received_features(self, x: Tensor, ctx: Context) -> Tensor:
         """phi_g(x) [P, K]."""
-        received = self.origin(ctx.common, ctx.client, ctx)
-        return ctx.task.base(received.base, ctx.buffers.get("base", Tree()), x, False)[0]
+        return ctx.task.base(ctx.common.params.base, ctx.buffers.get("base", Tree()), x, False)[0]
 
     def ascend(self, theta: Tree, features: list[Tensor], local: Tree, batch: Tree, ctx: Context) -> Tree:
         """What changed in `local` by one step up L_con."""

@@ -39,8 +39,8 @@ class FedMix(Method):
             without the factor 1 - l, as printed; `released`, over the batch's size once more, as in both implementations that were
             read [BR-code].
         pool_refresh: the pool is made `once`, the paper's exchange [inferred]; anew every `round`; or there is no pool and every `step`
-            makes new averages, each of M samples drawn with replacement from one random client [BR-code, where all clients of the
-            cohort are given the same ones at a step; here each draws its own].
+            makes new averages, each of M samples drawn with replacement from one random client [BR-code].
+        common_draws: the averages of a step are drawn once for all clients of the cohort [BR-code], or each draws its own.
     """
 
     large_supply: ClassVar[bool] = True
@@ -50,6 +50,7 @@ class FedMix(Method):
     samples: int = 10
     scaling: str = "per-sample"
     pool_refresh: str = "once"
+    common_draws: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,7 +83,8 @@ class FedMix(Method):
         numbers = (1 + self.samples,) if self.pool_refresh == "step" else ()
 
         def drawn(phase: Phase) -> Phase:
-            return phase.drawing(average=Draw("uniform", (phase.batch or clock.batch_size, *numbers)))
+            shape = (phase.batch or clock.batch_size, *numbers)
+            return phase.drawing(average=Draw("uniform", shape, common=self.common_draws))
 
         return [drawn(phase) if phase.local else phase for phase in super().phases(clock)]
 

@@ -38,6 +38,7 @@ def held(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]
 class Draw:
     """A table of numbers, one entry of `shape` a step: `uniform` in [0, 1), `normal`, or `beta` with (a, b).
 
+    `common`: a phase's table is drawn once for all clients, step by step; else each client has numbers of its own.
     Two are not random: `step`, the number of the step in its phase, and `pass`, the number of the pass over the client's data in
     which it is (with a fixed number of steps: as many passes as fit into the samples drawn before), both from 0.
     """
@@ -45,6 +46,7 @@ class Draw:
     distribution: Literal["uniform", "normal", "beta", "step", "pass"]
     shape: tuple[int, ...] = ()
     parameters: tuple[float, ...] = ()
+    common: bool = False
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ class Setup(Task):
     """A task with one seed's initial weights.
 
     `parts` holds the network's `base` and `head` in `layout`, and all groups that `layout` named in `init_server`, `init_client`.
-    `redraw` builds the network with the initial weights of another stream of the seed (`network`).
+    `stream` begins the names of the seed's streams that initial weights are drawn from; `redraw` builds the network with those of
+    another one (`network`).
     """
 
     parts: Mapping[str, Part] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Setup(Task):
     dtype: torch.dtype = torch.float32
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     redraw: Callable[[str], SplitModel] | None = None
+    stream: str = "weights"
 
     def pick(self, *kinds: str) -> Tree:
         """The initial parameters of the groups that are of one of `kinds`."""
@@ -65,7 +67,7 @@ class Setup(Task):
 
     def module(self, purpose: str, build: Callable[[], nn.Module]) -> Tree:
         """The initial parameters of an extra module, drawn from this seed's stream `purpose`."""
-        return parameters_of(seeded(self.seed, f"weights/{purpose}", build)).to(self.device, self.dtype)
+        return parameters_of(seeded(self.seed, f"{self.stream}/{purpose}", build)).to(self.device, self.dtype)
 
     def perceptron(self, purpose: str, sizes: Sequence[int]) -> Tree:
         """The initial parameters of two or three linear layers between `sizes`, for `models.layers.perceptron`; a stream a layer."""
@@ -75,13 +77,13 @@ class Setup(Task):
     def network(self, purpose: str) -> Tree:
         """Other initial parameters of the network's `base` and `head`, drawn from this seed's stream `purpose`."""
         assert self.redraw is not None, "a simulation gives it"
-        drawn = self.redraw(f"weights/{purpose}")
+        drawn = self.redraw(f"{self.stream}/{purpose}")
         both = Tree(base=parameters_of(drawn.base), head=parameters_of(drawn.head))
         return both.to(self.device, self.dtype)
 
     def normal(self, purpose: str, *shape: int) -> Tensor:
         """Standard normal numbers from this seed's stream `purpose`."""
-        values = generator(self.seed, f"weights/{purpose}").standard_normal(shape)
+        values = generator(self.seed, f"{self.stream}/{purpose}").standard_normal(shape)
         return torch.as_tensor(np.asarray(values), dtype=self.dtype, device=self.device)
 
     def zeros(self, *shape: int) -> Tensor:

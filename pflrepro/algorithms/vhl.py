@@ -28,7 +28,7 @@ class VHL(Method):
 
     Virtual images come from an untrained StyleGAN-v2, one latent distribution a class (`pflrepro.models.stylegan2`), as many of each
     class; cropped at random after padding by 4, and flipped, once when the set is made (in both released codes whenever one is
-    taken). Every step draws `virtual_batch` of them with replacement, each client its own (one draw for all of the cohort [BR-code]).
+    taken). Every step draws `virtual_batch` of them with replacement.
 
     SupCon of samples a, unit features u, temperature tau: -(1/|P(a)|) sum_{p in P(a)} log(e^{u_a u_p / tau} / sum_q e^{u_a u_q / tau}),
     q all others, P(a) those of them with the class of a; 0 where there are none, mean over all samples. The first one, L_align, is
@@ -44,6 +44,7 @@ class VHL(Method):
         compare: what is aligned: `features` [off] or `logits` [BR-code].
         virtual_samples: 2000 (CIFAR10, RotatedMNIST; CIFAR100: 20000) [BR].
         virtual_batch: 32 [BR]; 128 [off].
+        common_draws: a step's virtual batch is drawn once for all clients of the cohort [BR-code], or each draws its own.
         virtual_weight: alpha; 1 [BR].
         align_weight: gamma; 1 [off, BR-code].
         positives: P(a) in L_align: `all` of its class [off], or those of its own `kind`, real or virtual [BR-code, which lowers virtual
@@ -70,6 +71,7 @@ class VHL(Method):
     aligned: str = "mixed"
     cluster_weight: float = 0.1
     supcon_temperature: float = 0.07
+    common_draws: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -112,7 +114,7 @@ class VHL(Method):
         return Tree(x=x, y=torch.as_tensor(labels, device=x.device))
 
     def phases(self, clock: Clock) -> list[Phase]:
-        draws = {"virtual": Draw("uniform", (self.virtual_batch,))}
+        draws = {"virtual": Draw("uniform", (self.virtual_batch,), common=self.common_draws)}
         if self.align_epochs:
             draws["epoch"] = Draw("pass")
         return [phase.drawing(**draws) if phase.local else phase for phase in super().phases(clock)]

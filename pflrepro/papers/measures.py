@@ -46,6 +46,7 @@ class Evidence:
     """One run of a cell, and how to look further: at its models, and at the run of another row with the same seed.
 
     beside: (row key, column key) -> the evidence of that cell with the same seed, "" being this one's own; None where it was not run.
+    newest: the simulation that was revived last, by run and round: several questions to one moment revive it once.
     """
 
     run: Run
@@ -53,6 +54,7 @@ class Evidence:
     data_root: str | Path | None = None
     device: str = "cpu"
     beside: Callable[..., Evidence | None] = field(default=lambda row="", column="": None)
+    newest: dict[tuple[str, int], Simulation] = field(default_factory=dict)
 
     @property
     def history(self) -> Mapping[str, np.ndarray]:
@@ -73,7 +75,13 @@ class Evidence:
         """The run behind a moment, to look into; see `pflrepro.experiments.revive`."""
         from pflrepro.experiments.revive import revive  # loads the framework, which a list of artefacts does without
 
-        return revive(self.run, moment, store=self.store, data_root=self.data_root, device=self.device)
+        place = (self.run.id, self.run.round_of(moment))
+        if place not in self.newest:
+            self.newest.clear()
+            self.newest[place] = revive(
+                self.run, place[1], store=self.store, data_root=self.data_root, device=self.device
+            )
+        return self.newest[place]
 
 
 @dataclass(frozen=True)

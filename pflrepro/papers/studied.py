@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from pflrepro.simulation.simulation import Simulation
+
 
 LAST_TENTH = 0.9
 Key = tuple[str, str]
@@ -52,6 +54,7 @@ class Studied:
         self.also = tuple(row.key for row in also)
         self.store = store if isinstance(store, Store) else Store(store)
         self.data_root, self.device = data_root, device
+        self._newest: dict[tuple[str, int], Simulation] = {}
         self.asked_seeds, self.methods = seeds, tuple(methods)
         self.seeds = self.scale.seeds if seeds is None else check_range("seeds", seeds, 1, integer=True)
         wanted = self.artefact.chosen_rows(self.scale, self.methods)
@@ -152,7 +155,7 @@ class Studied:
             other = self.runs(self.artefact.row(row), where)[0].get(seed)
             return None if other is None else self._evidence(other, row, column)
 
-        return Evidence(run, self.store, self.data_root, self.device, beside)
+        return Evidence(run, self.store, self.data_root, self.device, beside, self._newest)
 
     def _cell(self, row: Row, column: Column) -> Cell:
         measure = self.measure(row, column)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,8 @@ def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     A batch of a row is timed on some clients, after a call that warms up; no state is touched. The loop's workers share what is
     worth sharing, see `Loop.duration`.
     """
+    as_others = replace(dispatcher.settings, first_steps=0, first_weights="common")
+    dispatcher = replace(dispatcher, settings=as_others)
     clock = dispatcher.clock(0)
     program = dispatcher.program(backend)
     phases = dispatcher.method.phases(clock)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from pflrepro.simulation.program import TEST, Program
 from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import Table, cohort, table
 from pflrepro.simulation.source import Supplies
-from pflrepro.trees import Tree, concatenate
+from pflrepro.trees import Tree, concatenate, stack
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Dispatcher:
     Attributes:
         method, task, settings, federation: what is run, by whom. kinds: group of parameters -> who holds it (see `Part`).
         dtype: the run's number type. replicas: the seeds. supplies: seed -> the data that its clients are supplied with.
+        first_model: (seed, place) -> the shared parameters that round 0 starts from there, see `Settings.first_weights`.
     """
 
     method: Method
@@ -41,6 +42,7 @@ class Dispatcher:
     dtype: torch.dtype
     replicas: Sequence[Replica]
     supplies: Mapping[int, Supplies]
+    first_model: Callable[[int, int], Tree]
 
     @property
     def device(self) -> torch.device:
@@ -67,8 +69,8 @@ class Dispatcher:
 
     def clock(self, t: int) -> Clock:
         """Round `t` as host functions see it."""
-        work = (self.settings.local_epochs, self.settings.batch_size, self.settings.local_steps)
-        return Clock(t, self.settings.rounds, *work)
+        settings = self.settings.at(t)
+        return Clock(t, settings.rounds, settings.local_epochs, settings.batch_size, settings.local_steps)
 
     def cohort(self, replica: Replica, t: int) -> np.ndarray:
         """The clients of round `t` of one seed."""
@@ -102,6 +104,8 @@ class Dispatcher:
         received, rows, keys, seed_of = [], [], [], []
         for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
             common, row = self.receive(program.method, replica, ids, clock.t)
+            if self.settings.first_weights == "slots" and clock.t == 0:
+                row["first"] = self._first_models(replica.seed, common.common, row.info.slot.tolist())
             received.append(common)
             rows.append(row)
             keys += [(replica.seed, int(client)) for client in ids]
@@ -110,7 +114,8 @@ class Dispatcher:
         if len(set(names)) != len(names):
             raise UserError(f"the phases of a round need different names, not {', '.join(names)}")
         working = [phase for phase in phases if phase.where == "clients"]
-        tables = [table(self.federation, phase, self.settings, clock.t, keys, prefix) for phase in working]
+        settings = self.settings.at(clock.t)
+        tables = [table(self.federation, phase, settings, clock.t, keys, prefix) for phase in working]
         stacked = concatenate(rows)
         held = self.settings.receivers == "selected" and not prefix
         adapt = [phase for phase in phases if phase.where == "adapt"] if held else []
@@ -149,6 +154,15 @@ class Dispatcher:
             scalars=_scalars(program, adapt, clock),
             t=clock.t,
         )
+
+    def _first_models(self, seed: int, common: Tree, places: list[int]) -> Tree:
+        """What stands in a first round at each of `places` for the model that all are sent, a row a place."""
+        models = [self.first_model(seed, place) for place in places]
+        unsent = [group for group in models[0] if group not in common.params]
+        if unsent or not models[0]:
+            lacks = f"{unsent[0]!r} is not sent to all alike" if unsent else "nothing is shared"
+            raise UserError(f"first_weights=slots needs a method whose clients all receive the server's model: {lacks}")
+        return stack(models)
 
     def _steps(self, phases: list[Phase], tables: list[Table]) -> Tree:
         """phase name -> the number of steps of each row."""

@@ -26,8 +26,9 @@ TEST = Phase("test", data="test", batch=TEST_BATCH, scan=True)
 class Program:
     """The functions of one method on one task.
 
-    A *row* is a tree of what belongs to one participant: `own`, `client`, `info`, `steps`, and `buffers` (role -> group ->
-    running statistics that it keeps). `received` is what all share: `common`, and `buffers` (group -> averaged statistics).
+    A *row* is a tree of what belongs to one participant: `own`, `client`, `info`, `steps`, `buffers` (role -> group -> running
+    statistics that it keeps), and in a round of first models of their own `first` (group -> parameters). `received` is what all
+    share: `common`, and `buffers` (group -> averaged statistics).
     """
 
     method: Method
@@ -74,7 +75,7 @@ class Program:
             task=self.task,
             kinds=self.kinds,
             scalars=scalars,
-            common=received.common,
+            common=self.common(received, row),
             own=row.own,
             client=row.client,
             info=row.info,
@@ -87,6 +88,10 @@ class Program:
         )
 
     # ---- the round of one client -------------------------------------------------------------------------------------------
+    def common(self, received: Tree, row: Tree) -> Tree:
+        """What the row takes for sent to all: with a first model of its own, that in place of the server's."""
+        return received.common | Tree(params=row.first) if "first" in row else received.common
+
     def statistics(self, received: Tree, row: Tree) -> Tree:
         """role -> group -> running statistics, from where each is kept."""
         return Tree({self.method.roles[0]: received.buffers}) | row.buffers
@@ -96,7 +101,7 @@ class Program:
         ctx = self.context(None, scalars, received, row)
         zero = torch.zeros_like(scalars.rate)
         seen = Tree(objective=zero, fit=zero, gradients=zero)
-        local = self.method.begin(received.common, row.own, row.client, ctx) | Tree(seen=seen)
+        local = self.method.begin(ctx.common, row.own, row.client, ctx) | Tree(seen=seen)
         statistics = self.statistics(received, row)
         return local | Tree(buffers=statistics) if statistics.has_leaves() else local
 
@@ -136,6 +141,10 @@ class Program:
         `objective` and `train_loss` are means over the gradients that it took for the method's `recorded` role; NaN without any.
         """
         client, upload = self.method.finish(local, row.client, self.context(None, scalars, received, row))
+        if "first" in row and "params" in upload:  # to the server it has moved as far, from the server's own
+            first = row.first.only(upload.params)
+            sent = received.common.params.only(first)
+            upload = upload | Tree(params=upload.params.only(first) + (sent - first))
         after = local.get("buffers", Tree())
         kept = row.buffers.map(lambda _, new: new, _matching(after, row.buffers))
         averaged = after.get(self.method.roles[0], Tree()).only(received.buffers)

@@ -138,7 +138,8 @@ def table(
             elif draw.distribution == "pass":
                 values[i, :count] = pass_numbers(len(federation.rows[phase.data][client]), phase, settings, count)
             else:
-                source = generator(seed, f"{stream}/draws/{slot}", t, client)
+                purpose, whose = ("common", 0) if draw.common else ("draws", client)
+                source = generator(seed, f"{stream}/{purpose}/{slot}", t, whose)  # fewer steps: the first numbers of it
                 values[i, :count] = sampled(source, draw, (count, *draw.shape))
         draws[slot] = values
     return Table(index, mask, steps, draws)

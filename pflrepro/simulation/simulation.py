@@ -11,10 +11,11 @@ import torch
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
-from pflrepro.algorithms.task import Context
+from pflrepro.algorithms.task import Context, Setup
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError, check_word
 from pflrepro.models import build_model
+from pflrepro.models.split import SplitModel
 from pflrepro.settings import Settings
 from pflrepro.simulation.backends import Wish, activations, choose_backend
 from pflrepro.simulation.dispatch import Dispatcher
@@ -73,10 +74,15 @@ class Simulation:
         built = partial(build_model, model, federation.shape, federation.classes)
         networks = [built(seed) for seed in seeds]
         self.task = task_of(self.federation, networks[0], settings)
-        setups = [
-            setup_of(self.task, method, network, seed, self.device, self.dtype, partial(built, seed))
-            for seed, network in zip(seeds, networks, strict=True)
-        ]
+
+        def setup(seed: int, network: SplitModel, stream: str = "weights") -> Setup:
+            return setup_of(self.task, method, network, seed, self.device, self.dtype, partial(built, seed), stream)
+
+        def first_model(seed: int, place: int) -> Tree:
+            stream = f"weights/slot{place}"
+            return setup(seed, built(seed, f"{stream}/model"), stream).pick("shared")
+
+        setups = [setup(seed, network) for seed, network in zip(seeds, networks, strict=True)]
         self.replicas = [Replica.start(method, setup, settings.statistics) for setup in setups]
         self.dispatcher = Dispatcher(
             method=method,
@@ -90,6 +96,7 @@ class Simulation:
                 seed: Supplies(method, DataSource(self.federation, seed, self.dtype, settings.batch_size))
                 for seed in seeds
             },
+            first_model=first_model,
         )
         refuse_partial_norm_batches(self.task, method, settings, self.dispatcher.clock(0))
         self.round = 0

@@ -44,14 +44,15 @@ def setup_of(
     device: torch.device,
     dtype: torch.dtype,
     redraw: Callable[[str], SplitModel] | None = None,
+    stream: str = "weights",
 ) -> Setup:
-    """The task with one seed's initial weights; its parts are the method's layout. `redraw`: see `Setup.network`."""
+    """The task with one seed's initial weights; its parts are the method's layout. `redraw`, `stream`: see `Setup`."""
 
     def part(module: torch.nn.Module) -> Part:
         return Part("shared", parameters_of(module).to(device, dtype), buffers_of(module).to(device, dtype))
 
     parts = {"base": part(network.base), "head": part(network.head)}
-    setup = Setup(**vars(task), parts=parts, seed=seed, dtype=dtype, device=device, redraw=redraw)
+    setup = Setup(**vars(task), parts=parts, seed=seed, dtype=dtype, device=device, redraw=redraw, stream=stream)
     return replace(setup, parts=method.layout(setup))
 
 

@@ -93,6 +93,17 @@ class WithProxy(Subject):
         return super().simulation(*args, **{"federation": clients} | changes)
 
 
+class AsFedBRsScript(Subject):
+    """A method in FedBR's released rounds: first models by place, one step in round 0, uniform weights."""
+
+    def simulation(self, *args: Any, **changes: Any) -> Simulation:
+        rounds = {"first_steps": 1, "local_steps": 3, "first_weights": "slots", "weights": "uniform"}
+        return super().simulation(*args, **rounds | changes)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} in FedBR's script"
+
+
 NO_PROXY = {"client_permutation": "its renumbered supply is made without proxy data"}
 ROWS = [
     Subject("fedavg"),
@@ -196,6 +207,15 @@ ROWS = [
     Subject("feddecorr+mixup+fedbr"),
     Subject("fedntd+mixup+fedbr"),
     Subject("vhl+mixup", VIRTUAL | PORT | {"aligned": "unmixed"}),
+    AsFedBRsScript("fedavg"),
+    AsFedBRsScript("scaffold"),
+    AsFedBRsScript("fedavg+mixup+fedbr"),
+    AsFedBRsScript("fedcm+mixup", {"divisor": "local-steps", "momentum_mode": "code"}),
+    AsFedBRsScript("dann", {"labels": "slot", "later_rounds": "discriminator"}, without=NUMBERED),
+    AsFedBRsScript("groupdro+mixup", {"state_of": "slot"}, moves=DRO_WEIGHTS, without=PLACES),
+    AsFedBRsScript("fedmix", {"pool_refresh": "step", "scaling": "released", "common_draws": True}),
+    AsFedBRsScript("vhl", VIRTUAL | PORT | {"common_draws": True}),
+    AsFedBRsScript("fedavg+fedbr", model=NORM),
     Subject("pfedfda", moves=FDA),
     Subject("pfedfda", {"coefficients": "none", "weights": "uniform"}, moves=FDA),
     Subject("pfedfda", {"coefficients": "separate", "without_folds": "local"}, moves=FDA),

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pflrepro import conformance
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.fedavg import FedAvg
@@ -309,97 +308,14 @@ def test_global_features_of_mixtures(with_proxy, simulate, features: str) -> Non
 
 
 # ---- how rounds start --------------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Counted(FedBR):
-    """Counts the steps, and keeps the global features that it sees."""
-
-    steps = {}  # noqa: RUF012
-    features = {}  # noqa: RUF012
-
-    def step(self, local, batch, ctx):
-        key = (int(ctx.scalars.t), int(ctx.info.id))
-        self.steps[key] = self.steps.get(key, 0) + 1
-        return super().step(local, batch, ctx)
-
-    def teach(self, x, local, ctx):
-        z, keep = super().teach(x, local, ctx)
-        self.features[int(ctx.scalars.t)] = (x, z)
-        return z, keep
-
-
-COUNTED = dataclass(frozen=True)(type("Counted+FedAvg", (Counted, FedAvg), {}))
-
-
-@pytest.mark.parametrize(("first", "counts"), [("full", (5, 5)), ("one-step", (1, 5))])
-def test_the_first_round_has_one_step(simulate, first: str, counts: tuple[int, int]) -> None:
-    Counted.steps.clear()
-    simulate(COUNTED(first_round=first), local_steps=5)
-    assert {(t, i): counts[t] for t in range(2) for i in range(5)} == Counted.steps
-
-
-def test_a_slot_starts_from_weights_of_its_own(alone, simulate) -> None:
-    """One client, one full-batch step: w^1 = w^0 - eta grad f(v); v is another draw, and the next round starts from w^1."""
-    settings = {"federation": alone, "batch_size": 100}
-    off, slots = COUNTED(**TERMS_OFF, first_weights="slots"), COUNTED(first_weights="slots")
-    start, first, second = (simulate(off, rounds=r, **settings).replicas[0].server.params for r in (0, 1, 2))
-    other = build_model("mlp", alone.shape, alone.classes, 0, "weights/fedbr/slot0")
-    x, y = alone.batch(torch.as_tensor(alone.rows["train"][0]), torch.float64)
-    network = nn.ModuleDict({"base": other.base, "head": other.head}).double()
-
-    def step(frm: Tree) -> Tree:
-        F.cross_entropy(network["head"](network["base"](x)), y).backward()
-        moved = Tree(
-            {n: frm[n.split(".")[0]][n.split(".", 1)[1]] - 0.05 * p.grad for n, p in network.named_parameters()}
-        )
-        network.zero_grad()
-        return moved
-
-    def flat(params: Tree) -> Tree:
-        return Tree({path.replace("/", "."): value for path, value in params.flat().items()})
-
-    assert not torch.equal(start.head.weight, network["head"].weight)
-    assert_close(flat(first), step(start), 1e-12)
-    network.load_state_dict(dict(flat(first)))
-    assert_close(flat(second), step(first), 1e-12)
-    simulate(slots, rounds=2, **settings)
-    model = build_model("mlp", alone.shape, alone.classes, 0, "weights/fedbr/slot0").base.double()
-    x, z = Counted.features[0]  # phi_g is what the client started from
+def test_in_a_first_round_of_own_models_phi_g_is_the_clients(alone, simulate) -> None:
+    Spy.seen = []
+    method = dataclass(frozen=True)(type("X", (Spy, FedAvg), {}))
+    simulate(method(), federation=alone, batch_size=100, first_weights="slots")
+    model = build_model("mlp", alone.shape, alone.classes, 0, "weights/slot0/model").base.double()
+    (_, x, z, _), (_, later, other, _) = Spy.seen
     torch.testing.assert_close(z, model(x).detach(), rtol=0, atol=1e-12)
-
-
-def test_slots_that_do_not_move_leave_the_server_where_it_is(simulate) -> None:
-    options = {"first_weights": "slots"}
-    before, after = (simulate("fedbr", rounds=r, lr=0.0, options=options).replicas[0] for r in (0, 1))
-    assert_close(after.server, before.server, 1e-12)
-    firsts = before.clients.first.head.weight
-    assert len({tuple(w.flatten().tolist()) for w in firsts}) == 5 and "projection" in before.clients.first
-
-
-def test_a_host_with_another_head_has_no_slots(simulate) -> None:
-    with pytest.raises(UserError, match="first_weights=slots"):
-        simulate("moon+fedbr", options={"projection": "fedbr", "first_weights": "slots"})
-
-
-def test_a_host_that_hands_in_changes_has_no_slots(simulate) -> None:
-    with pytest.raises(UserError, match="hand in their models"):
-        simulate("scaffold+fedbr", options={"first_weights": "slots"})
-
-
-@pytest.mark.parametrize("host", ["fedcm", "feddecorr", "fedntd", "fedntd+mixup", "fedrep", "ditto", "fedbabu"])
-def test_the_released_rounds_on_hosts_agree_between_backends(simulate, host: str) -> None:
-    settings = {"momentum": 0.5, "participation": 0.6, "options": RELEASED}
-    one, all_ = (simulate(f"{host}+fedbr", backend=backend, **settings) for backend in ("loop", "batched"))
-    for tree in ("server", "clients"):
-        assert_close(getattr(one.replicas[0], tree), getattr(all_.replicas[0], tree), 1e-11)
-
-
-RELEASED = {"first_round": "one-step", "first_weights": "slots", "rsm_from": "every"}
-
-
-def test_the_released_rounds_conform() -> None:
-    unequal = {"client_permutation": "a slot's weights and the draws of pseudo-data are keyed by the client's number"}
-    results = conformance.check("fedavg+fedbr", RELEASED, without=unequal)
-    assert sum(result.outcome == "passed" for result in results) > 10
+    assert not torch.equal(other, model(later))
 
 
 # ---- figure 6a -----------------------------------------------------------------------------------------------------------------
@@ -528,8 +444,6 @@ def test_a_host_whose_base_stays_at_home_is_refused(simulate) -> None:
         {"rsm_from": "server"},
         {"rsm_from": "every", "pseudo": "mixture"},
         {"rsm_from": "every", "pseudo_balanced": True},
-        {"first_round": "none"},
-        {"first_weights": "zero"},
         {"pseudo_weight": -1.0},
         {"contrast_weight": -1.0},
         {"tau_2": -1.0},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -183,12 +183,7 @@ def test_the_servers_rate_stretches_the_step(simulate) -> None:
 
 def test_the_divisor_of_fixed_steps(simulate) -> None:
     """Rounds of 4 steps, of which the first takes one: behind it the direction is four times smaller with the run's number."""
-
-    class OneStep(FedCM):
-        def phases(self, clock):
-            return [replace(phase, steps=1) if clock.t == 0 else phase for phase in super().phases(clock)]
-
-    settings = {"rounds": 1, "local_steps": 4, "drop_last": True}
-    steps, fixed = (simulate(OneStep(divisor=kind), **settings).replicas[0].server for kind in ("steps", "local-steps"))
+    settings = {"rounds": 1, "local_steps": 4, "first_steps": 1, "drop_last": True}
+    steps, fixed = (simulate(FedCM(divisor=kind), **settings).replicas[0].server for kind in ("steps", "local-steps"))
     assert_close(steps.delta, 4.0 * fixed.delta)
     assert_close(steps.params, fixed.params, 0)

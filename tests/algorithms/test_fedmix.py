@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -199,6 +200,25 @@ def test_a_pool_is_made_once_or_every_round(federation) -> None:
     assert later.x.shape == first.x.shape and (later.x - first.x).abs().max() > 0.1
     whole = slice(0, len(federation.rows["train"][0]) // 3)  # client 0 has 24 samples: eight full groups
     torch.testing.assert_close(later.x[whole].mean(0), first.x[whole].mean(0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("refresh", ["once", "step"])
+def test_with_common_draws_all_clients_mix_with_the_same_averages_at_a_step(simulate, refresh: str) -> None:
+    class Spy(FedMix):
+        seen: ClassVar[dict] = {}
+
+        def drawn(self, batch: Tree, ctx) -> Tree:
+            found = super().drawn(batch, ctx)
+            self.seen.setdefault(int(ctx.info.id), []).append(found.x)
+            return found
+
+    for common in (True, False):
+        Spy.seen = {}
+        simulate(Spy(pool_refresh=refresh, common_draws=common), rounds=1, drop_last=True)
+        first, last = Spy.seen[0], Spy.seen[4]  # of 24 and 30 samples: four steps and six
+        assert (len(first), len(last)) == (4, 6)
+        assert [torch.equal(a, b) for a, b in zip(first, last, strict=False)] == [common] * 4
+        assert not torch.equal(last[0], last[1])
 
 
 @pytest.mark.parametrize("refresh", ["once", "round", "step"])

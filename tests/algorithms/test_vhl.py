@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -40,6 +41,21 @@ def test_the_virtual_set_has_as_many_of_each_class(federation) -> None:
     assert_close(first, again)
     assert not torch.equal(first.x, other.x)
     assert VHL().supply(DataSource(federation, 0, torch.float64, 5), 1) is None
+
+
+def test_with_common_draws_all_clients_take_the_same_virtual_batch_at_a_step(simulate) -> None:
+    class Spy(VHL):
+        seen: ClassVar[dict] = {}
+
+        def counts(self, batch: Tree) -> torch.Tensor | float:
+            self.seen.setdefault(len(batch.y), []).append(batch.virtual.tolist())
+            return super().counts(batch)
+
+    for common in (True, False):
+        Spy.seen = {}
+        simulate(Spy(**SMALL, common_draws=common), rounds=1, local_epochs=1, batch_size=30, fit_batch=True)
+        batches = [batch for found in Spy.seen.values() for batch in found]  # one step each of five clients
+        assert len(batches) == 5 and len({tuple(batch) for batch in batches}) == (1 if common else 5)
 
 
 def test_images_are_cropped_and_flipped() -> None:

@@ -140,7 +140,8 @@ def test_canonical_json_is_pinned():
     assert build(lr=0.1).canonical() == (
         '{"algorithm":"fedavg","data":{"clients":20,"dataset":"digits","min_size":null,"partition":"dirichlet:0.1",'
         '"partition_seed":1,"proxy":"","test_share":0.25},"dtype":"float32","model":"mlp","options":{},"seed":0,"settings":{'
-        '"augment":"none","batch_size":10,"closing":false,"drop_last":true,"evaluate_after":true,"every":1,"fit_batch":false,'
+        '"augment":"none","batch_size":10,"closing":false,"drop_last":true,"evaluate_after":true,"every":1,"first_steps":0,'
+        '"first_weights":"common","fit_batch":false,'
         '"local_epochs":1,"local_steps":0,"lr":0.1,"momentum":0,"participation":1,"participation_low":0,"patience":0,'
         '"receivers":"all","rounds":3,"sampling":"number","statistics":"personal","weight_decay":0,"weights":"sizes"}}'
     )

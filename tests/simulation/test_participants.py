@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -119,6 +119,22 @@ def test_the_number_of_the_pass_of_every_step(federation) -> None:
     assert found.draws["k"][0].tolist() == list(range(10))
     dropped = table(federation, Phase(draws=draws), Settings(1, batch_size=5, local_epochs=2), 0, keys)
     assert dropped.draws["epoch"][0].tolist() == [0] * 4 + [1] * 4
+
+
+@pytest.mark.parametrize("draw", [Draw("uniform", (3,)), Draw("normal", (2, 2)), Draw("beta", (), (0.2, 0.2))])
+def test_common_draws_are_one_a_step_for_all_clients_of_a_seed(federation, draw: Draw) -> None:
+    """Client 0 takes five steps, client 1 one: its number is the first of the same."""
+    settings, keys = Settings(1, batch_size=5, drop_last=False), [(0, 0), (0, 1), (1, 0), (0, 4)]
+    draws = {"own": draw, "common": replace(draw, common=True)}
+    found, next_round = (table(federation, Phase(draws=draws), settings, t, keys) for t in (0, 1))
+    common, own = found.draws["common"], found.draws["own"]
+    assert found.steps.tolist() == [5, 1, 5, 6]
+    assert np.array_equal(common[0, :5], common[3, :5]) and np.array_equal(common[0, :1], common[1, :1])
+    assert not common[1, 1:].any(), "padding"
+    for other in (common[2], next_round.draws["common"][0], own[0]):
+        assert not np.array_equal(common[0, :5], other[:5])
+    assert not np.array_equal(own[0, :5], own[3, :5])
+    assert len({step.tobytes() for step in common[3]}) == 6, "another one at every step"
 
 
 def test_with_a_fixed_number_of_steps_a_pass_is_as_many_samples_as_there_are() -> None:

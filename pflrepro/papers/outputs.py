@@ -89,7 +89,7 @@ def report(study: Studied, files: Iterable[str] = ()) -> str:
         if table is not None:
             parts.append(markdown(table))
         if notes:
-            parts.append("\n".join(f"* {note}." for note in notes))
+            parts.append("\n".join(f"* {note.rstrip('.')}." for note in notes))
     if artefact.trains:
         parts += _verdicts(study)
     if study.outcomes:

@@ -47,7 +47,8 @@ def score_card(
 
     cells, claims, counts = [], [], {}
     for artefact in select(paper):
-        names = [scale.name for scale in artefact.scales if not scale.stand_in] if artefact.trains else []
+        names = [scale.name for scale in artefact.scales if not scale.stand_in]
+        names = names if artefact.trains else names[-1:]  # nothing is trained: the same at every scale
         studies = [Study(artefact, name, store=store, data_root=data_root) for name in names]
         cells.append(_cells(studies))
         found = _outcomes(studies)

@@ -200,10 +200,14 @@ class Studied:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One line a cell, see `papers.result.FRAME_COLUMNS`; numbers in the measure's unit, NaN where there is none."""
+        """One line a cell, and what views judge besides, see `papers.result.FRAME_COLUMNS`.
+
+        Numbers are in the measure's unit, NaN where there is none.
+        """
         import pandas as pd
 
         lines = [cell.line(self.artefact, self.scale.name, self.outcomes) for cell in self.cells.values()]
+        lines += [line for view in self.artefact.views for line in view.judged(self)]
         return pd.DataFrame(lines, columns=list(FRAME_COLUMNS))
 
     @property

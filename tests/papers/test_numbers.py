@@ -42,31 +42,70 @@ def test_number_of_printed_cells(name, count):
         ("gpfl_table1", "FedPHP", "Tiny-ImageNet", "CNN4", "partition=practical;beta=0.1;N=20;rho=1", 35.69, 3.26),
     ],
 )
-def test_printed_values(name, method, dataset, model, setting, value, std):
-    found = numbers.find_number((name,), (method,), setting, dataset, model, "accuracy")
+def test_pairs_in_any_order_single_a_cell_out(name, method, dataset, model, setting, value, std):
+    where = {"dataset": dataset, "model": model, "setting": setting}
+    found = numbers.find_number((name,), (method,), where, "accuracy")
     assert found.value == value
     assert found.std == std or (math.isnan(std) and math.isnan(found.std))
     assert found.source == name
 
 
-def test_a_missing_spread_comes_from_the_next_source_under_its_own_name():
-    setting = "partition=practical;beta=0.1;N=20;rho=1"
-    found = numbers.find_number(
-        ("dbe_table5", "pfllib_leaderboard"), ("FedAvg+DBE", "FedDBE"), setting, "FMNIST", "CNN4", "accuracy"
+PRACTICAL = {"dataset": "FMNIST", "model": "CNN4", "setting": "partition=practical;beta=0.1;N=20;rho=1"}
+
+
+def test_a_list_of_pairs_fits_only_with_the_same_pairs():
+    less = PRACTICAL | {"setting": "partition=practical;beta=0.1"}
+    assert numbers.find_number(("dbe_table5",), ("FedAvg",), less, "accuracy") is None
+    more = PRACTICAL | {"setting": PRACTICAL["setting"] + ";more=1"}
+    assert numbers.find_number(("dbe_table5",), ("FedAvg",), more, "accuracy") is None
+
+
+def test_phrases_of_a_setting_in_words_are_parts_of_it():
+    """pFedFDA's settings are prose: `Dir(0.5); 50% of training samples; 100 clients; ...`."""
+    table = numbers.published("pfedfda_table1")
+    settings = {line.setting for line in table.itertuples() if line.dataset == "CIFAR100-S"}
+    quarter, whole = (
+        numbers.find_number(
+            ("pfedfda_table1",),
+            ("pFedFDA",),
+            {"dataset": "CIFAR100-S", "setting": f"Dir(0.5); {share}"},
+            "test_accuracy",
+        )
+        for share in ("25% of training samples", "100% of training samples")
     )
+    assert len(settings) == 4
+    lines = table[(table["method"] == "pFedFDA") & (table["dataset"] == "CIFAR100-S")]
+    assert [quarter.value, whole.value] == [
+        lines.loc[lines["setting"].str.contains(f"; {share}%"), "value"].item() for share in (25, 100)
+    ]
+    part = {"dataset": "CIFAR100-S", "setting": "5% of training samples"}
+    assert numbers.find_number(("pfedfda_table1",), ("pFedFDA",), part, "test_accuracy") is None, "a whole phrase"
+
+
+def test_what_does_not_single_a_cell_out_is_an_error():
+    with pytest.raises(CorruptFile, match=r"'dbe_table5' lists FedAvg, accuracy, \{'dataset': 'FMNIST'\} 2 times"):
+        numbers.find_number(("dbe_table5",), ("FedAvg",), {"dataset": "FMNIST"}, "accuracy")
+    assert numbers.find_number(("dbe_table5",), ("FedAvg",), {}, "accuracy") is None, (
+        "what says nothing is printed nowhere"
+    )
+
+
+def test_a_missing_spread_comes_from_the_next_source_under_its_own_name():
+    sources = ("dbe_table5", "pfllib_leaderboard")
+    found = numbers.find_number(sources, ("FedAvg+DBE", "FedDBE"), PRACTICAL, "accuracy")
     assert (found.value, found.std, found.source, found.std_source) == (97.69, 0.05, "dbe_table5", "pfllib_leaderboard")
 
 
 def test_a_listed_cell_without_a_value_keeps_its_note():
-    found = numbers.find_number(
-        ("dbe_table5",), ("APPLE",), "partition=practical;beta=0.1;N=100;rho=0.5", "Cifar100", "CNN4", "accuracy"
-    )
+    where = {"dataset": "Cifar100", "model": "CNN4", "setting": "partition=practical;beta=0.1;N=100;rho=0.5"}
+    found = numbers.find_number(("dbe_table5",), ("APPLE",), where, "accuracy")
     assert math.isnan(found.value)
     assert "APPLE assumes rho=1" in found.note
 
 
 def test_an_unlisted_cell_is_none():
-    assert numbers.find_number(("dbe_table5",), ("Local",), "partition=practical", "FMNIST", "CNN4", "accuracy") is None
+    assert numbers.find_number(("dbe_table5",), ("Local",), PRACTICAL, "accuracy") is None
+    assert numbers.find_number(("dbe_table5",), ("FedAvg",), PRACTICAL, "mdl") is None
 
 
 def test_unknown_table_names_the_nearest_first():

@@ -86,3 +86,10 @@ def test_a_card_of_a_paper_of_an_artefact_and_of_all(store: Store) -> None:
     one = papers.score("dbe/table9", store=store)
     assert set(one["artefact"]) == {"dbe/table9"} and len(one) == 16
     assert set(papers.score("demo", store=store)["artefact"]) == {"demo/digits"}
+
+
+def test_what_is_counted_and_not_trained_is_in_the_card_too(store: Store) -> None:
+    sizes = papers.score("pfedfda/table8", store=store)
+    assert len(sizes) == 16 and set(sizes["scale"]) == {"paper"} and set(sizes["verdict"]) == {"equal to the reference"}
+    parts = papers.score("pfedfda/figure3", store=store)
+    assert parts["ours"].tolist() == [60_000.0, 60_000.0] and set(parts["verdict"]) == {"no reference"}

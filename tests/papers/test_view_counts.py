@@ -74,7 +74,7 @@ def test_figure6_equals_every_reference_and_has_none_for_people(no_data):
     # Of the shipped counts, these belong to scenarios that the papers have no picture of (or to GPFL's).
     rest = {"mnist_dir0.1_n20", "fmnist_pat2_n10", *(f"cifar100_dir0.1_n{clients}" for clients in (30, 50, 500))}
     assert {each.reference for each, _ in by_label.values()} == set(published_names()) - rest
-    verdicts = [line["verdict"] for line in view.lines(study)]
+    verdicts = [line["verdict"] for line in view.judged(study)]
     assert (verdicts.count(EQUAL), verdicts.count(NOT_RUN)) == (11, 1)
     kept = [note for note in view.notes(study) if ": kept (" in note]
     assert len(kept) == 3 and "TINY, practical, beta 0.01 > TINY, practical, beta 0.1: 0.916, 0.750" in kept[0]
@@ -102,7 +102,7 @@ def test_a_differing_count_is_told(monkeypatch):
     wrong[1, 0] -= 2
     monkeypatch.setattr(dealing, "published_counts", lambda name: wrong)
     (view,), study = GPFL_FIGURE2.views, study_of(GPFL_FIGURE2)
-    (line,) = view.lines(study)
+    (line,) = view.judged(study)
     assert set(line) == set(FRAME_COLUMNS)
     assert (line["row"], line["ours"], line["difference"]) == ("FMNIST, pathological, 10 clients", 70_000.0, -5.0)
     assert (line["verdict"], line["reason"]) == (DIFFERS, "2 of 100 counts differ")
@@ -212,7 +212,7 @@ def test_people_of_the_real_data(artefact, label, clients, sizes, classes):
 
 def test_without_the_data_it_says_how_to_get_them(no_data):
     (view,), study = GRPFED_FIGURE1.views, study_of(GRPFED_FIGURE1, root=no_data)
-    (line,) = view.lines(study)
+    (line,) = view.judged(study)
     assert (line["verdict"], line["n"]) == (NOT_RUN, 0)
     assert (
         line["reason"] == view.table(study)["samples"][0] == "data set mitbih not downloaded (pflrepro data get mitbih)"

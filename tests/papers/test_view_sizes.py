@@ -87,7 +87,7 @@ def test_the_example() -> None:
 @pytest.mark.parametrize(("artefact", "count"), list(zip(MISSING, (5, 4, 4), strict=True)), ids=["8", "9", "11"])
 def test_lost_tables_list_their_rows_without_numbers(artefact, count) -> None:
     (view,), study = artefact.views, make_study(artefact)
-    table, lines = view.table(study), view.lines(study)
+    table, lines = view.table(study), view.judged(study)
     assert len(table) == len(lines) == len(view.frame(study)) == count
     assert set(table["published"]) == {LOST}
     assert {(line["verdict"], line["reason"]) for line in lines} == {(UNPUBLISHED, LOST)}
@@ -112,7 +112,7 @@ def test_theorem_1_exact_equals_drawn_and_every_statement_holds() -> None:
     assert one.loc[1.0, "exact"] == pytest.approx(0.5)
     assert one.loc[0.0, "exact"] == pytest.approx(1 + 1 / 47)
     assert one.loc[0.5, "exact"] - one.loc[0.5, "independent"] == pytest.approx(0.5 / 47)
-    lines = view.lines(study)
+    lines = view.judged(study)
     assert [line["verdict"] for line in lines] == ["kept"] * 6 and set(lines[0]) == set(FRAME_COLUMNS)
     assert theorem1() is theorem1()
 
@@ -137,7 +137,7 @@ def test_a_statement_that_does_not_hold_is_broken() -> None:
     view = Exact(lambda: Found(None, (Check("one is two", False, "1, 2"),)), dict)
     study = make_study(THEOREM1)
     assert view.table(study).iloc[0].tolist() == ["one is two", "1, 2", "broken"]
-    assert view.lines(study)[0]["verdict"] == "broken" and view.figures(study) == {}
+    assert view.judged(study)[0]["verdict"] == "broken" and view.figures(study) == {}
 
 
 def test_pictures_of_the_theorem_refuse_nothing_at_all() -> None:

@@ -81,7 +81,7 @@ class Counts(Shown):
         parts = [panel.cells() for panel in self.panels(study) if panel.counts is not None]
         return pd.concat(parts, ignore_index=True) if parts else None
 
-    def lines(self, study: Any) -> list[dict[str, Any]]:
+    def judged(self, study: Any) -> list[dict[str, Any]]:
         """One line of the frame of cells a partition: `ours` all its samples, `difference` the largest one of a count."""
         return [_line(study, panel) for panel in self.panels(study)]
 

@@ -67,7 +67,7 @@ class Exact(Shown):
         """The numbers."""
         return self.compute().frame
 
-    def lines(self, study: Any) -> list[dict[str, Any]]:
+    def judged(self, study: Any) -> list[dict[str, Any]]:
         """One line of the frame of cells a statement."""
         return [
             line(study, row=check.said, measure="statement", n=1, verdict=_word(check), reason=check.detail)

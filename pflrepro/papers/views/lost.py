@@ -34,7 +34,7 @@ class Lost(Shown):
         """The published lines themselves."""
         return self._printed(study)
 
-    def lines(self, study: Any) -> list[dict[str, Any]]:
+    def judged(self, study: Any) -> list[dict[str, Any]]:
         """One line of the frame of cells each."""
         return [
             line(

@@ -68,7 +68,7 @@ class Sizes(Shown):
 
     sizes: tuple[Size, ...]
 
-    def lines(self, study: Any) -> list[dict[str, Any]]:
+    def judged(self, study: Any) -> list[dict[str, Any]]:
         """One line of the frame of cells a size."""
         return [self._line(study, size) for size in self.sizes]
 
@@ -99,7 +99,7 @@ class Sizes(Shown):
         import pandas as pd
 
         shown = []
-        for size, found in zip(self.sizes, self.lines(study), strict=True):
+        for size, found in zip(self.sizes, self.judged(study), strict=True):
             texts = {name: size.text(found[name]) for name in ("published", "ours")}
             labels = {"row": size.row, "column": size.column}
             shown.append(labels | texts | {"verdict": found["verdict"], "reason": found["reason"]})
@@ -108,8 +108,8 @@ class Sizes(Shown):
     def frame(self, study: Any) -> pd.DataFrame:
         import pandas as pd
 
-        return pd.DataFrame(self.lines(study), columns=list(FRAME_COLUMNS))
+        return pd.DataFrame(self.judged(study), columns=list(FRAME_COLUMNS))
 
     def notes(self, study: Any) -> list[str]:
-        there = {found["verdict"] for found in self.lines(study)}
+        there = {found["verdict"] for found in self.judged(study)}
         return [f"{verdict}: {VERDICTS[verdict]}." for verdict in VERDICTS if verdict in there]

@@ -1,8 +1,8 @@
 """What a view is: a way to show the cells of a study, or what else an artefact is made of.
 
-A view answers four questions, each of which may have no answer: its table (a data frame of texts, ready to read; its header may have
-levels), its figures by name, what is written to its csv, and what a reader must know besides. It is asked with the study; it trains
-nothing. In a text `**x**` is bold and `<u>x</u>` underlined, see `pflrepro.papers.texts`.
+A view answers five questions, each of which may have no answer: its table (a data frame of texts, ready to read; its header may have
+levels), its figures by name, what is written to its csv, what is judged of it besides the cells, and what a reader must know. It is
+asked with the study; it trains nothing. In a text `**x**` is bold and `<u>x</u>` underlined, see `pflrepro.papers.texts`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ class View(Protocol):
         """What goes into the csv, as numbers; None: the cells."""
         ...
 
+    def judged(self, study: Any) -> list[dict[str, Any]]:
+        """What it shows besides the cells, as lines of their frame (`pflrepro.papers.result.FRAME_COLUMNS`)."""
+        ...
+
     def notes(self, study: Any) -> list[str]:
         """Sentences for the page beside it."""
         ...
@@ -45,6 +49,9 @@ class Shown:
 
     def frame(self, study: Any) -> pd.DataFrame | None:
         return None
+
+    def judged(self, study: Any) -> list[dict[str, Any]]:
+        return []
 
     def notes(self, study: Any) -> list[str]:
         return []

@@ -92,6 +92,7 @@ class Measure:
     published files. printed: what a published value is multiplied with to have our unit. moments: whose models it needs.
     clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words. cheaper: (scale, measure):
     the same with less work, at a scale that cannot afford all of it. bounds: no value lies outside, so no interval reaches further.
+    settles: whether it is another number while the run is an unfinished curve; a time a round is not.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Measure:
     rule: str = ""
     cheaper: tuple[tuple[str, Measure], ...] = ()
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    settles: bool = True
 
     def at(self, scale: str) -> Measure:
         """The measure as a scale takes it."""
@@ -237,7 +239,9 @@ def _seconds(evidence: Evidence) -> Value:
     return Value(float(timing(evidence.history, evaluation=False).iteration))
 
 
-SECONDS = Measure("seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds")
+SECONDS = Measure(
+    "seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds", settles=False
+)
 
 
 def _local_seconds(evidence: Evidence) -> Value:
@@ -249,7 +253,9 @@ def _local_seconds(evidence: Evidence) -> Value:
 
 
 LOCAL_SECONDS = Measure(
-    "local-seconds", "seconds a round, clients alone", _local_seconds, "s", 2, "lower", "local_training_seconds"
+    *("local-seconds", "seconds a round, clients alone", _local_seconds),
+    *("s", 2, "lower", "local_training_seconds"),
+    settles=False,
 )
 
 
@@ -259,9 +265,8 @@ def minutes_of(rounds: int) -> Measure:
     def of(evidence: Evidence) -> Value:
         return Value(rounds * timing(evidence.history, evaluation=False).iteration / 60.0)
 
-    return Measure(
-        f"minutes-of-{rounds}", f"minutes of {rounds} rounds", of, "min", 2, "lower", "total_runtime_minutes"
-    )
+    name, title = f"minutes-of-{rounds}", f"minutes of {rounds} rounds"
+    return Measure(name, title, of, "min", 2, "lower", "total_runtime_minutes", settles=False)
 
 
 def _total_seconds(evidence: Evidence) -> Value:

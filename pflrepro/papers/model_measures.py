@@ -320,5 +320,5 @@ def time_share(part: str, clients: int | None = None) -> Measure:
 
         return over_clients(evidence.reading("time-shares", "last", take, clients=clients)[part])
 
-    more = {"better": "", "metric": metric, "moments": ("last",), "clients": True}
+    more = {"better": "", "metric": metric, "moments": ("last",), "clients": True, "settles": False}
     return Measure(f"time-{part}", f"share of the time: {title}", of, rule=rule_of("last"), bounds=PERCENT, **more)

@@ -169,7 +169,8 @@ class Studied:
             except (UserError, RunFailed) as error:  # a measure on models needs the data, where no reading is kept
                 reason = str(error)
         level = self.scale.level(column)
-        return Cell(row, column, measure, level, printed, values, runs, reason, self._rising(runs, column, level))
+        rising = measure.settles and self._rising(runs, column, level)
+        return Cell(row, column, measure, level, printed, values, runs, reason, rising)
 
     def _rising(self, runs: Mapping[int, Run], column: Column, level: str) -> bool:
         """Whether a run is an unfinished curve: fewer rounds than the paper's, and its best in the last tenth of them."""

@@ -247,6 +247,21 @@ def test_seconds_of_the_clients_alone_and_minutes_of_200_rounds() -> None:
     assert (short.number, short.clients.tolist()) == (90.0, [90.0])
 
 
+def test_a_time_does_not_wait_for_the_curve_to_settle(at, monkeypatch) -> None:
+    """Eight rounds, the last the best: an accuracy still rises, seconds a round are what they are."""
+    rounds = np.arange(9)
+    history = {"round": rounds, "seconds": rounds, "seconds_aggregation": 0 * rounds, "seconds_evaluation": rounds}
+    history |= {"correct": rounds[:, None], "test_samples": np.array([10])}
+    settings = SimpleNamespace(patience=0)
+    run = SimpleNamespace(
+        history=history, rounds=8, round_of=lambda moment: 8, experiment=SimpleNamespace(seed=0, settings=settings)
+    )
+    monkeypatch.setattr(Study, "runs", lambda study, row, column: ({0: run}, ""))
+    accuracy, times = at("pfedfda/table3", "fast").cells, at("pfedfda/table6", "fast").cells
+    assert accuracy["ditto", "cifar100"].rising
+    assert not any(cell.rising for cell in times.values())
+
+
 def of_history(history) -> Evidence:
     return Evidence(SimpleNamespace(history=history), None)
 

@@ -6,12 +6,12 @@ SCALE ?= fast
 PYTEST_ARGS ?= -n auto --dist loadfile
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test lab lint format clean
+.PHONY: help demo test test-all lab lint format clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    regenerate one table on bundled data (installs what it needs first)"
-	@echo "make test    run the tests (the same)"
+	@echo "make test    run the tests of every method in its plain form (the same);  make test-all  all tests"
 	@echo "make lab     open JupyterLab on the notebooks"
 	@echo "make lint    check style and formatting;  make format  mend them"
 	@echo "make clean   remove the environment and what tools left behind"
@@ -20,6 +20,9 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/pflrepro reproduce demo/digits --scale $(SCALE) --figures outputs
 
 test: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) -m "not variant and not slow"
+
+test-all: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
 lab: $(VENV)/.installed

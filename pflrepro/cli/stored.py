@@ -142,16 +142,17 @@ def handle_store(arguments: argparse.Namespace) -> Answer:
 
 
 def handle_prune(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.pruning import prune
     from pflrepro.experiments.store import Store
 
     store = Store(arguments.store)
-    rows = [vars(freed) for freed in store.prune(states=arguments.states, dry_run=arguments.dry_run)]
+    rows = [vars(freed) for freed in prune(store, states=arguments.states, dry_run=arguments.dry_run)]
     total = sum(row["size"] for row in rows)
     shown = [row | {"size": _size(row["size"])} for row in rows]
     said = f"{_size(total)} in {store.root} {'would be' if arguments.dry_run else 'were'} freed"
     lines = [table(shown, ("id", "what", "size")), "", said] if rows else [f"nothing to free in {store.root}"]
     if not arguments.states:
-        kept = sum(freed.size for freed in store.prune(states=True, dry_run=True))
+        kept = sum(freed.size for freed in prune(store, states=True, dry_run=True))
         lines += [f"with --states: {_size(kept)} more"] if kept else []
     return Answer({"freed": rows, "bytes": total, "dry_run": arguments.dry_run}, "\n".join(lines))
 

@@ -90,27 +90,23 @@ def _small(array: np.ndarray) -> np.ndarray:
 def read(path: Path) -> Run:
     """The run in a file; `CorruptFile` for anything odd."""
     arrays = files.read_npz(path)
+    described = _described(arrays, path)
     try:
-        described: dict[str, Any] = json.loads(arrays[_RUN].tobytes())
-        id, identity = described["id"], described["identity"]
         experiment = Experiment.from_dict(described["experiment"], recorded=True)
-        history = _part(arrays, _HISTORY)
         wide = {
             name: array.astype({"f": np.float64, "b": np.bool_}.get(array.dtype.kind, np.int64))
-            for name, array in history.items()
+            for name, array in _part(arrays, _HISTORY).items()
         }
         environment = described["environment"]
     except (KeyError, ValueError, TypeError, UserError) as error:
         raise CorruptFile(f"{path.name} is no run: {error}") from None
-    if identity_digest(identity) != id or path.stem != id:
-        raise CorruptFile(f"{path.name} does not hold the run that its name says")
-    return Run(id, experiment, identity, check_history(wide), environment, path)
+    return Run(path.stem, experiment, described["identity"], check_history(wide), environment, path)
 
 
 def reading(path: Path, question: Question) -> dict[str, np.ndarray] | None:
     """A reading that a file holds, or None; a damaged one is reported and left out."""
     try:
-        arrays = _part(files.read_npz(path) if path.is_file() else {}, f"{_READING}{question.file}/")
+        arrays = _part(_of_this_run(path), f"{_READING}{question.file}/")
         return unpacked(arrays, question) if arrays else None
     except CorruptFile as error:
         log.warning("a reading of the run %s that came with the package is damaged and left out: %s", path.stem, error)
@@ -120,11 +116,32 @@ def reading(path: Path, question: Question) -> dict[str, np.ndarray] | None:
 def questions(path: Path) -> list[Question]:
     """What of a run was measured, of the readings that its file holds; nothing where there is no such file, or a damaged one."""
     try:
-        arrays = files.read_npz(path) if path.is_file() else {}
+        arrays = _of_this_run(path)
         names = dict.fromkeys(name.split("/")[1] for name in arrays if name.startswith(_READING))
         return [question_of(_part(arrays, f"{_READING}{name}/")) for name in names]
     except CorruptFile:
         return []
+
+
+def _of_this_run(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file, nothing where there is none; `CorruptFile` if they are not of the run that its name says."""
+    if not path.is_file():
+        return {}
+    arrays = files.read_npz(path)
+    _described(arrays, path)
+    return arrays
+
+
+def _described(arrays: Mapping[str, np.ndarray], path: Path) -> dict[str, Any]:
+    """What a file says of its run, which is the one that its name says."""
+    try:
+        described = json.loads(arrays[_RUN].tobytes())
+        same = described["id"] == identity_digest(described["identity"]) == path.stem
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise CorruptFile(f"{path.name} is no run: {error}") from None
+    if not same:
+        raise CorruptFile(f"{path.name} does not hold the run that its name says")
+    return described
 
 
 def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -111,6 +111,11 @@ def joined(new: History, old: History | None) -> dict[str, np.ndarray]:
     }
 
 
+def best_of(rounds: np.ndarray, curve: np.ndarray, patience: int) -> int:
+    """The round of the first largest value among the tests up to the one that a run stops at."""
+    return int(rounds[np.argmax(curve[: stops_at(curve, patience)])])
+
+
 def stops_at(curve: np.ndarray, patience: int) -> int | None:
     """After how many evaluations a run stops: the first e with e - (place of the best so far) > patience, or None.
 

@@ -38,7 +38,8 @@ def revive(
     Raises `UserError` for an unknown moment, `RunFailed` if more than one test sample in a hundred differs.
     """
     store, round = open_store(store), run.round_of(moment)
-    experiment = run.experiment if has_horizon(run.experiment) else run.experiment.with_settings(rounds=round)
+    whole = has_horizon(run.experiment) and round > 0  # behind round 0 nothing is trained
+    experiment = run.experiment if whole else run.experiment.with_settings(rounds=round)
     same = run.environment.get("device") == environment.device_name(device)
     backend = run.environment.get("backend", "auto") if same else "auto"
     simulation = Machine(device=device, data_root=data_root).simulation([experiment], backend, None)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from pflrepro.errors import RunFailed, UserError, check_range
+from pflrepro.errors import RunFailed, UserError, check_range, check_word
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.history import rounds_to_test
 from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
@@ -57,7 +58,7 @@ def run(
     jobs = identify([experiments] if single else experiments, data_root)
     store = open_store(store)
     check_range("checkpoint_every", checkpoint_every, 0)
-    machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, tuple(keep))
+    machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, _moments(keep, jobs))
     missing = lacking(jobs, store, machine.keep)
     with Progress(progress and bool(missing)) as bar:
         bar.expect(sum(packed[0].experiment.settings.rounds for packed in packs(missing)))
@@ -67,6 +68,21 @@ def run(
         lost = jobs[runs.index(None)].id
         raise RunFailed(f"the run {lost} is not in the store any more: another process or hand removed it")
     return runs[0] if single else runs
+
+
+def _moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
+    """The moments but the last, whose state is kept anyway; `UserError` for one that a run will not have."""
+    for moment in keep:
+        if isinstance(moment, str):
+            check_word("moment", moment, ("best", "last"))
+            continue
+        for tested in {job.experiment.settings: rounds_to_test(job.experiment.settings) for job in jobs}.values():
+            if moment not in tested:
+                near = sorted(tested.tolist(), key=lambda each: abs(each - moment))[:3]
+                raise UserError(
+                    f"no test is asked for behind round {moment!r}, whose state is to be kept; near: {near}"
+                )
+    return tuple(moment for moment in keep if moment != "last")
 
 
 def open_store(store: Store | str | Path | None) -> Store:

@@ -22,7 +22,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,15 +44,6 @@ DONE, CONFIG, CHECKPOINT = "done", "config.json", "checkpoint.npz"
 MOST_STATE_BYTES = 2 << 30
 MOST_NAMED = 5  # ids in an error message
 log = logging.getLogger("pflrepro.store")
-
-
-@dataclass(frozen=True)
-class Freed:
-    """What a store can do without: of which run (or the name of its folder), what it is, its bytes."""
-
-    id: str
-    what: str
-    size: int
 
 
 class Store:
@@ -276,14 +266,17 @@ class Store:
 
     # ---- writing: the caller holds the lock --------------------------------------------------------------------------------
     def begin(self, id: str, experiment: Experiment, identity: Mapping[str, Any]) -> list[Checkpoint]:
-        """Make the run's folder, or look into one: the states that it has, the furthest first, damaged ones left out."""
+        """Make the run's folder, or look into one: the states that a run of so many rounds may go on from, the furthest first.
+
+        Damaged ones are left out. How far a longer run is that was stopped stays, as a kept state.
+        """
         folder = self.folder(id)
         try:
             self._sweep_temporaries(id)
             if folder.exists():
                 try:
                     self._read_config(id)
-                    return self._checkpoints(id)
+                    return self._checkpoints(id, experiment.settings.rounds)
                 except CorruptFile as error:
                     self.set_aside(id, str(error))
             described = experiment.to_dict()
@@ -296,15 +289,19 @@ class Store:
             raise UserError(f"cannot write to the run store {self.root}: {error.strerror or error}") from None
         return []
 
-    def _checkpoints(self, id: str) -> list[Checkpoint]:
+    def _checkpoints(self, id: str, latest: int) -> list[Checkpoint]:
         folder, found = self.folder(id), []
         if not (folder / DONE).exists() and any(folder.glob("history-*")):
             log.warning("run folder %s has no mark that it is done: the run goes on from its last state", id)
         if (folder / CHECKPOINT).exists():
-            found.append(read_checkpoint(folder / CHECKPOINT, id))
-        latest = self.state(id, 2**62)
-        if latest is not None:
-            found.append(latest)
+            stopped = read_checkpoint(folder / CHECKPOINT, id)
+            if stopped.round <= latest:
+                found.append(stopped)
+            else:
+                (folder / CHECKPOINT).rename(folder / f"state-{stopped.round}.npz")
+        kept = self.state(id, latest)
+        if kept is not None:
+            found.append(kept)
         return sorted(found, key=lambda checkpoint: -checkpoint.round)
 
     def save_checkpoint(self, id: str, checkpoint: Checkpoint) -> None:
@@ -374,35 +371,6 @@ class Store:
         except OSError as error:
             raise UserError(f"cannot set the damaged run folder {folder} aside: {error.strerror or error}") from None
         log.warning("run folder %s is damaged (%s): set aside as %s", id, reason, aside.name)
-
-    def prune(self, *, states: bool = False, dry_run: bool = False) -> list[Freed]:
-        """Remove the damaged folders that were set aside, with `states` also the kept states of finished runs that nobody trains.
-
-        Histories and readings stay; what needs a state again trains the run again. dry_run: only say what would go.
-        """
-        freed = []
-        for folder in sorted((self.root / "runs").glob("*.damaged-*")):
-            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-            freed.append(Freed(folder.name, "damaged, set aside", size))
-            if not dry_run:
-                shutil.rmtree(folder)
-        for run in self.runs() if states else ():
-            kept = self.states(run.id)
-            size = sum(path.stat().st_size for path in kept.values())
-            if kept and (dry_run or self._unlocked(run.id, lambda id=run.id: self.drop_states(id))):
-                freed.append(Freed(run.id, f"states behind rounds {', '.join(map(str, kept))}", size))
-        return freed
-
-    def _unlocked(self, id: str, work: Callable[[], Any]) -> bool:
-        """Do the work with the run's lock held; False, and nothing done, where another process holds it."""
-        lock = self.lock(id)
-        if not lock.acquire():
-            return False
-        try:
-            work()
-        finally:
-            lock.release()
-        return True
 
     def _sweep_temporaries(self, id: str) -> None:
         """What a killed process left half-written; nobody else writes while the lock is held."""

@@ -14,10 +14,10 @@ from pflrepro.experiments import environment
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.failures import Failures, name_of
-from pflrepro.experiments.history import check_history, joined, rounds_to_test, stops_at
+from pflrepro.experiments.history import best_of, check_history, joined, rounds_to_test, stops_at
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
-from pflrepro.experiments.result import Moment
+from pflrepro.experiments.result import Moment, Run
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
 from pflrepro.simulation.simulation import Simulation
@@ -130,19 +130,24 @@ def done(job: Job, store: Store, keep: Sequence[Moment] = (), *, held: bool = Fa
     run = None if run is None else run.answering(job.experiment)
     if run is None and not keep:
         return store.answer(job.id, job.experiment) is not None  # one that came with the package
-    return run is not None and {run.round_of(moment) for moment in keep} <= set(store.states(job.id))
+    return run is not None and _to_keep(run, keep) <= set(store.states(job.id))
+
+
+def _to_keep(run: Run, keep: Sequence[Moment]) -> set[int]:
+    """The rounds of the moments that a run has come to; but round 0, behind which nothing is trained."""
+    return {run.round_of(moment) for moment in keep if isinstance(moment, str) or moment <= run.rounds} - {0}
 
 
 def _leads_on(state: Checkpoint, job: Job, store: Store, keep: Sequence[Moment]) -> bool:
     """Whether the run can be continued from a state: what was to be tested and kept until there has been."""
     settings, tested = job.experiment.settings, state.state.get("history/round", ())
     passed = [r for r in rounds_to_test(settings) if r <= state.round]
-    if state.round > settings.rounds or not set(passed) <= set(tested):
+    if not set(passed) <= set(tested):
         return False
     wanted = {moment for moment in keep if isinstance(moment, int) and moment < state.round}
     if "best" in keep and len(tested):
-        wanted.add(int(tested[state.state["history/correct"].sum(1).argmax()]))
-    return wanted <= {*store.states(job.id), state.round}
+        wanted.add(best_of(tested, state.state["history/correct"].sum(1), settings.patience))
+    return wanted <= {*store.states(job.id), state.round, 0}
 
 
 def _backend(checkpoint: Checkpoint | None, machine: Machine) -> tuple[str, int | None]:
@@ -164,7 +169,7 @@ def _train_group(group: Group, store: Store, machine: Machine, progress: Progres
     with Failures(experiment, seeds) as where:
         simulation = _resumed(group, store, machine)
         where["simulation"] = simulation
-        keeper = Keeper(machine.keep, len(seeds))
+        keeper = Keeper(machine.keep, len(seeds), experiment.settings.patience)
         _run_to_the_end(simulation, group, store, machine, progress, keeper)
         histories = [simulation.history(index) for index in range(len(seeds))]
         sittings = _sittings(group, simulation, machine, where["started"])
@@ -191,20 +196,19 @@ def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, sto
     if (
         before is not None and before.rounds < run.rounds
     ):  # the state it grew from; who kept it as a moment's asks again
-        wanted = {run.answering(job.experiment).round_of(moment) for moment in machine.keep}
-        store.drop_states(job.id, {before.rounds} - wanted)
+        store.drop_states(job.id, {before.rounds} - _to_keep(run.answering(job.experiment), machine.keep))
 
 
 class Keeper:
     """The states behind the moments that are asked for, as a simulation comes by them, for each of its seeds."""
 
-    def __init__(self, keep: Sequence[Moment], seeds: int) -> None:
-        self.keep = keep
+    def __init__(self, keep: Sequence[Moment], seeds: int, patience: int) -> None:
+        self.keep, self.patience = keep, patience
         self.states: list[States] = [{} for _ in range(seeds)]
         self._best = [-1] * seeds
 
     def look(self, simulation: Any) -> None:
-        """Call after every round."""
+        """Call where a simulation goes on from, and after every round."""
         for index, states in enumerate(self.states):
             if simulation.round in self.keep:
                 states[simulation.round] = simulation.state_of(index)
@@ -213,7 +217,7 @@ class Keeper:
 
     def _look_at_best(self, simulation: Any, index: int, states: States) -> None:
         history = simulation.history(index)
-        best = int(history["round"][pooled(history).argmax()])
+        best = best_of(history["round"], pooled(history), self.patience)
         if best == self._best[index]:
             return
         if self._best[index] not in self.keep:
@@ -250,6 +254,8 @@ def _run_to_the_end(
     started = saved = looked = time.monotonic()
     interval = machine.checkpoint_every
     stops = _stops(simulation, count, patience)
+    if keeper.keep and simulation.round:
+        keeper.look(simulation)
     while not simulation.finished and None in stops:
         simulation.step()
         if keeper.keep:

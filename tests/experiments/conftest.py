@@ -24,6 +24,7 @@ class FakeSimulation:
     def __init__(self, method, federation, model, settings, seeds, *, backend, device, workers, memory, dtype):
         type(self).built.append(self)
         self.seeds, self.rounds, self.round, self.steps = list(seeds), settings.rounds, 0, 0
+        self.every, self.tested = settings.every, []
         self.test, self.train = federation.sizes("test"), federation.sizes("train")
         self.asked = {"backend": backend, "workers": workers, "device": device, "dtype": dtype}
         self.facts = {"backend": "loop" if backend == "auto" else backend, "workers": workers or 2, "chunk": None}
@@ -45,21 +46,23 @@ class FakeSimulation:
             self.states = [
                 np.cos(1.7 * state + seed + self.round) for state, seed in zip(self.states, self.seeds, strict=True)
             ]
-            self._record()
+            if self.round % self.every == 0 or self.round == self.rounds:
+                self._record()
 
     def _record(self) -> None:
+        self.tested.append(self.round)
         for rows, state in zip(self.rows, self.states, strict=True):
             rows.append(np.floor(np.abs(state[0]) * self.test).astype(np.int64))
 
     def state_of(self, index: int) -> dict[str, np.ndarray]:
         rows = np.array(self.rows[index], dtype=np.int64).reshape(-1, len(self.test))
-        tested = {"history/round": np.arange(len(rows)), "history/correct": rows}
+        tested = {"history/round": np.array(self.tested, dtype=np.int64), "history/correct": rows}
         return {"x": self.states[index], "progress/round": np.array(self.round)} | tested
 
     def restore_seed(self, index: int, arrays: dict[str, np.ndarray]) -> None:
         self.states[index] = arrays["x"]
         self.round = int(arrays["progress/round"])
-        self.rows[index] = list(arrays["history/correct"])
+        self.rows[index], self.tested = list(arrays["history/correct"]), arrays["history/round"].tolist()
 
     def history(self, index: int) -> dict[str, np.ndarray]:
         sizes = {"test_samples": self.test, "train_samples": self.train}
@@ -68,7 +71,7 @@ class FakeSimulation:
         correct = np.stack(self.rows[index])
         count = len(correct)
         return sizes | {
-            "round": np.arange(count),
+            "round": np.array(self.tested),
             "correct": correct,
             "loss": correct / 7.0,
             "train_loss": correct / 5.0,

@@ -1,0 +1,184 @@
+"""Runs without states and what was measured on them: they answer without the store that made them, and damage is reported."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import differing
+
+from pflrepro.errors import CorruptFile
+from pflrepro.experiments import compact, readings
+from pflrepro.experiments.files import read_npz
+from pflrepro.experiments.readings import Question
+from pflrepro.experiments.run import run
+from pflrepro.experiments.store import Store
+
+ASKED = Question("points", 4, (("layer", "base"), ("seeds", [0, 1])), revision=2)
+POINTS = {"x": np.arange(6.0).reshape(3, 2), "label": np.array([0, 1, 1])}
+
+
+def never() -> dict[str, Any]:
+    raise AssertionError("measured again")
+
+
+def quick(experiments, store: Store, fake, **how: Any):
+    return run(experiments, store=store, simulate=fake, progress=False, **how)
+
+
+@pytest.fixture
+def shipped(store: Store, fake, make, tmp_path: Path) -> Store:
+    """A store with nothing in it, behind which lies a run of ten rounds, tested every second, with a reading."""
+    made = quick(make.experiment(rounds=10, every=2), store, fake)
+    store.reading(made, ASKED, lambda: POINTS)
+    compact.export(made, tmp_path / "runs")
+    shutil.rmtree(store.root)
+    fake.built.clear()
+    return Store(tmp_path / "empty", behind=tmp_path / "runs")
+
+
+def file_of(store: Store) -> Path:
+    (path,) = store.behind.glob("*.npz")
+    return path
+
+
+# ---- readings -------------------------------------------------------------------------------------------------------------------
+def test_a_measurement_is_made_once_for_every_question(store: Store, fake, make) -> None:
+    made = quick(make.experiment(), store, fake)
+    first = store.reading(made, ASKED, lambda: {"x": [1, 2], "label": 3.5})
+    again = store.reading(made, ASKED, never)
+    assert differing(first, again) == [] and again["x"].tolist() == [1, 2] and again["label"] == 3.5
+    others = [
+        Question("points", 4, (("layer", "base"), ("seeds", [0, 1])), revision=3),
+        Question("points", 3, ASKED.options, revision=2),
+        Question("points", 4, (("layer", "head"), ("seeds", [0, 1])), revision=2),
+    ]
+    for number, other in enumerate(others):
+        assert store.reading(made, other, lambda number=number: {"x": number})["x"] == number
+    assert store.readings(made) == sorted([ASKED, *others], key=lambda each: (each.round, each.text))
+    assert Question("points", 4, (("seeds", [0, 1]), ("layer", "base")), revision=2).file == ASKED.file
+
+
+def test_a_reading_outlives_the_growth_of_its_run(store: Store, fake, make) -> None:
+    made = quick(make.experiment(), store, fake)
+    store.reading(made, ASKED, lambda: POINTS)
+    grown = quick(make.experiment(rounds=9), store, fake)
+    assert differing(store.reading(grown, ASKED, never), POINTS) == []
+
+
+@pytest.mark.parametrize("harm", ["truncated", "another"])
+def test_a_damaged_reading_is_reported_and_taken_again(harm: str, store: Store, fake, make, caplog) -> None:
+    made = quick(make.experiment(), store, fake)
+    store.reading(made, ASKED, lambda: POINTS)
+    path = made.folder / readings.FOLDER / ASKED.file
+    if harm == "another":
+        other = Question("points", 3)
+        store.reading(made, other, lambda: POINTS)
+        shutil.copy(made.folder / readings.FOLDER / other.file, path)
+    else:
+        path.write_bytes(path.read_bytes()[:-30])
+        assert store.readings(made) == []
+    with caplog.at_level(logging.WARNING):
+        assert store.reading(made, ASKED, lambda: {"x": 1})["x"] == 1
+    assert "damaged and taken again" in caplog.text
+    assert store.reading(made, ASKED, never)["x"] == 1
+
+
+# ---- compact runs ---------------------------------------------------------------------------------------------------------------
+def test_it_holds_the_whole_run_in_one_small_file(store: Store, fake, make, tmp_path: Path) -> None:
+    made = quick(make.experiment(rounds=10), store, fake)
+    path = compact.export(made, tmp_path / "runs")
+    assert path == tmp_path / "runs" / f"{made.id}.npz" and path.stat().st_size < 20_000
+    found = compact.read(path)
+    assert (found.id, found.identity, found.experiment, found.folder) == (made.id, made.identity, made.experiment, path)
+    assert {name: (array.dtype, array.shape) for name, array in found.history.items()} == {
+        name: (array.dtype, array.shape) for name, array in made.history.items()
+    }
+    for name, array in made.history.items():
+        np.testing.assert_array_equal(
+            found.history[name], array.astype(np.float32) if array.dtype.kind == "f" else array
+        )
+    assert "sittings" not in found.environment and found.environment["versions"] == made.environment["versions"]
+    before = path.read_bytes()
+    compact.export(made, tmp_path / "runs")
+    compact.export(found, tmp_path / "again")
+    assert path.read_bytes() == before == (tmp_path / "again" / path.name).read_bytes()
+
+
+def test_it_answers_requests_and_readings_without_the_original_store(shipped: Store, fake, make) -> None:
+    found = quick(make.experiment(rounds=10, every=2), shipped, fake)
+    assert quick(make.experiment(rounds=6, every=2), shipped, fake).history["round"].tolist() == [0, 2, 4, 6]
+    assert shipped.find(make.experiment(rounds=8, every=4)).history["round"].tolist() == [0, 4, 8]
+    assert fake.built == [] and shipped.made == set() and not shipped.root.exists()
+    assert differing(shipped.reading(found, ASKED, never), POINTS) == [] and shipped.readings(found) == [ASKED]
+    assert shipped.get(found.id) is None and shipped.get(found.id[:12]).id == found.id
+
+
+def test_what_it_cannot_answer_is_trained_and_then_both_are_used(shipped: Store, fake, make) -> None:
+    longer = quick(make.experiment(rounds=12, every=2), shipped, fake)
+    finer = quick(make.experiment(rounds=3), shipped, fake)
+    assert [one.steps for one in fake.built] == [12, 3]
+    assert longer.folder == finer.folder == shipped.folder(longer.id)
+    assert differing(shipped.reading(longer, ASKED, never), POINTS) == []
+    other = Question("points", 12)
+    shipped.reading(longer, other, lambda: {"x": 1})
+    assert shipped.readings(longer) == [ASKED, other]
+
+
+def test_states_are_not_in_it_so_that_who_wants_one_trains(shipped: Store, fake, make) -> None:
+    made = quick(make.experiment(rounds=10, every=2), shipped, fake, keep=(4,))
+    assert [one.steps for one in fake.built] == [10] and list(shipped.states(made.id)) == [4, 10]
+
+
+@pytest.mark.parametrize("harm", ["truncated", "empty", "renamed", "no run"])
+def test_a_damaged_file_is_reported_and_left_out(harm: str, shipped: Store, fake, make, caplog) -> None:
+    path = file_of(shipped)
+    if harm == "renamed":
+        other = make.experiment(seed=1, rounds=10, every=2)
+        from pflrepro.experiments.identity import run_id
+
+        path.rename(path.with_name(f"{run_id(other)}.npz"))
+    else:
+        other = make.experiment(rounds=10, every=2)
+        path.write_bytes(path.read_bytes()[:-30] if harm == "truncated" else b"")
+        if harm == "no run":
+            np.savez(path, run=np.frombuffer(b'{"id": 1}', np.uint8))
+    with caplog.at_level(logging.WARNING):
+        made = quick(other, shipped, fake)
+    assert "came with the package is damaged and left out" in caplog.text
+    assert [one.steps for one in fake.built] == [10] and made.folder.is_dir()
+    with pytest.raises(CorruptFile):
+        compact.read(file_of(shipped))
+    assert shipped.reading(made, ASKED, lambda: {"x": 1})["x"] == 1
+    fixed = compact.read(compact.export(made, shipped.behind))
+    np.testing.assert_array_equal(fixed.history["correct"], made.history["correct"])
+
+
+def test_a_shorter_request_or_another_store_takes_nothing_away(shipped: Store, fake, make) -> None:
+    path = file_of(shipped)
+    before = path.read_bytes()
+    short = shipped.find(make.experiment(rounds=4, every=2))
+    assert compact.export(short, shipped.behind) == path and path.read_bytes() == before
+    finer = quick(make.experiment(rounds=5), shipped, fake)
+    shipped.reading(finer, Question("more", 5), lambda: {"x": 1})
+    whole = compact.read(compact.export(finer, shipped.behind))
+    assert whole.history["round"].tolist() == [0, 1, 2, 3, 4, 5, 6, 8, 10]
+    names = {question.name for question in compact.questions(path)}
+    assert names == {"points", "more"} and differing(compact.reading(path, ASKED), POINTS) == []
+    for rounds, every in ((10, 2), (5, 1), (4, 4)):
+        assert whole.answering(make.experiment(rounds=rounds, every=every)) is not None
+
+
+def test_a_damaged_reading_does_not_keep_a_run_from_being_exported(store: Store, fake, make, tmp_path, caplog) -> None:
+    made = quick(make.experiment(), store, fake)
+    for name in ("good", "bad"):
+        store.reading(made, Question(name, 1), lambda: POINTS)
+    (made.folder / readings.FOLDER / Question("bad", 1).file).write_bytes(b"")
+    with caplog.at_level(logging.WARNING):
+        path = compact.export(made, tmp_path / "runs")
+    assert "damaged and left out" in caplog.text
+    assert compact.questions(path) == [Question("good", 1)] and "run" in read_npz(path)

@@ -1,0 +1,279 @@
+"""The one table of methods: rows for the conformance suite and for what else every method must keep."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pflrepro.conformance import Subject, federation
+from pflrepro.data.federation import Federation
+from pflrepro.experiments.config import Experiment
+from pflrepro.simulation import Simulation
+
+NORM = "cnn-digits-bn"  # one method a family also on a small network with batch norm
+
+# Entries of a state that a learning rate of 0 does not hold still: what was gathered, counted or estimated.
+ZBAR = {"server/zbar": "the mean of the features"}
+GPFL = {
+    "server/t": "the number of rounds",
+    "server/previous": "the embeddings of the round before",
+    "clients/seen": "the round of the last training",
+    "clients/condition": "computed from the embeddings and the class shares",
+}
+FEDGEN = {"form": "simplified", "server_steps": 4, "noise": 8, "hidden": 16}  # the real sizes only take longer
+OFFICIAL = FEDGEN | {"form": "official"}
+ADAM = {"server/adam": "moments of gradients"}
+PROTOTYPES = {"server/params/prototypes": "means of features"}
+PAC = {"server/centroids": "means of features", "server/present": "classes seen"}
+PAC_OTHER = {"centroid_weights": "uniform", "combine_last": True, "missing": "nothing", "singular": "clip"}
+STRENGTH = {"server/strength": "the weight of the loss scheduler"}
+MIXED = {"server/cores": "mixtures, equal up to rounding"}
+APPLE_PLATFORM = {
+    "start": "uniform",
+    "core_rate": "clients",
+    "upload": "mixture",
+    "scheduler": "cosine",
+    "horizon": 1.0,
+    "mu": 0.0,
+    "slope": "mean",
+}
+FOMO = {"server/P": "preferences", "server/models": "starts empty"}
+
+NUMBERED = {"client_permutation": "the discriminator's outputs are numbered as the clients, with weights of their own"}
+AFL_WEIGHTS = {"server/weights": "the mixture over clients"}
+DRO_WEIGHTS = {"server/log_weights": "the weights of the clients"}
+COUNT = {"clients/count": "the rounds taken part in"}
+FEDTORCH = {"tested": "average", "start": "sizes", "floor": 0.001, "step_decay": 0.9, "loss_of": "first"}
+VIRTUAL = {"virtual_samples": 24, "virtual_batch": 7}  # the real sizes only take longer
+PORT = {"classes": "shared", "compare": "logits", "positives": "kind", "align_epochs": 0}
+NUMBERED_DRAWS = {"client_permutation": "one number picks the candidate by its place in the order of numbers"}
+OWN_DRAWS = {"client_permutation": "heads and shares are drawn from the client's own stream when the run starts"}
+PLACE = {"clients/slot": "whether the place has been taken, and its last model"}
+PLACES = {"client_permutation": "its weights belong to the places in the cohort, not to the clients"}
+SEEN = {"clients/seen": "whether the client has taken part"}
+PLATFORM = {"form": "platform", "alpha": 1.0, "adaptive": True}
+FDA = {
+    "server/mu": "means of features",
+    "server/sigma": "covariance of features",
+    "clients/beta": "the last interpolation",
+}
+FDA_PAPER = {
+    "coefficients": "separate",
+    "cov_reg": "paper",
+    "features": "after",
+    "initial_means": "normal",
+    "test_rows": 1,
+}
+GRP = {
+    "server/q": "the power",
+    "server/spread": "the spread of the losses",
+    "server/started": "whether a round has been closed",
+}
+GRP_OTHER = {
+    "discriminator_loss": "paper",
+    "regulariser": "non-saturating",
+    "classifier": "received",
+    "reference": "trained",
+    "reported": "last-batch",
+    "tested_classifier": "own",
+}
+
+
+class WithProxy(Subject):
+    """A method on clients that are handed data of another origin."""
+
+    def simulation(self, *args: Any, **changes: Any) -> Simulation:
+        x = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(3))
+        clients = copy.copy(federation())
+        clients.proxy = Federation(x, torch.arange(12) % 3, [np.arange(12)], [[]])
+        return super().simulation(*args, **{"federation": clients} | changes)
+
+
+class AsFedBRsScript(Subject):
+    """A method in FedBR's released rounds: first models by place, one step in round 0, uniform weights."""
+
+    def simulation(self, *args: Any, **changes: Any) -> Simulation:
+        rounds = {"first_steps": 1, "local_steps": 3, "first_weights": "slots", "weights": "uniform"}
+        return super().simulation(*args, **rounds | changes)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} in FedBR's script"
+
+
+NO_PROXY = {"client_permutation": "its renumbered supply is made without proxy data"}
+ROWS = [
+    Subject("fedavg"),
+    Subject("local"),
+    Subject("fedprox"),
+    Subject("scaffold"),
+    Subject("scaffold", {"option": "I", "weights": "sizes"}),
+    Subject("fedgen", FEDGEN, zero_rate={"generator_rate": 0.0}, moves=ADAM),
+    Subject("fedgen", OFFICIAL, zero_rate={"generator_rate": 0.0}, moves=ADAM),
+    Subject("per-fedavg"),
+    Subject("per-fedavg", {"variant": "hf"}),
+    Subject("per-fedavg", {"variant": "exact"}),
+    Subject("per-fedavg", {"variant": "hf", "curvature_batch": "third", "passes": "plain"}),
+    Subject("pfedme", zero_rate={"personal_rate": 0.0}),
+    Subject("pfedme", {"averaged": 0.5}, zero_rate={"personal_rate": 0.0}),
+    Subject("ditto"),
+    Subject("fedper"),
+    Subject("fedrep"),
+    Subject("fedbabu", {"tune_epochs": 2}),
+    Subject("fedfomo", moves=FOMO),
+    Subject("fedfomo", {"norm": "l1", "affinity": "normalised", "reference": "first"}, moves=FOMO),
+    Subject("fedfomo", {"selection": "explore", "models": 3}, moves=FOMO, without=NUMBERED_DRAWS),
+    Subject("apple", zero_rate={"weight_rate": 0.0}, moves=STRENGTH),
+    Subject("apple", APPLE_PLATFORM | {"weight_rate": 0.01}, zero_rate={"weight_rate": 0.0}, moves=STRENGTH | MIXED),
+    Subject("fedpac", zero_rate={"head_rate": 0.0}, moves=PAC),
+    Subject("fedpac", PAC_OTHER, zero_rate={"head_rate": 0.0}, moves=PAC),
+    Subject("fedproto", moves=PROTOTYPES),
+    Subject("fedproto", {"features": "last-epoch", "server_weights": "sizes"}, moves=PROTOTYPES),
+    Subject("apple", {"first_cores": "own"}, zero_rate={"weight_rate": 0.0}, moves=STRENGTH, without=OWN_DRAWS),
+    Subject("gpfl", moves=GPFL),
+    Subject("gpfl", {"conditions": "received", "magnitude": "sample", "average_condition": True}),
+    Subject("gpfl", {"shares": "batches", "head_start": "own"}, moves=GPFL, without=OWN_DRAWS),
+    *(Subject("gpfl", {"without": part, "penalty": "norms"}) for part in ("pci", "cov", "gce")),
+    Subject("fedavgft", {"tune_epochs": 2}),
+    Subject("fedavgft", {"tune_epochs": 1, "tune_from": "local", "tune_parts": "head"}),
+    Subject("moon", moves=SEEN),
+    Subject("moon", {"projection": "official"}, moves=SEEN),
+    Subject("moon", {"projection": "fedbr", "previous": "last-or-initial"}, moves=SEEN),
+    Subject("moon", {"projection": "fedbr-code", "previous": "initial-base"}, moves=SEEN),
+    Subject("moon", {"state_of": "slot"}, moves=PLACE),
+    Subject("fedcm"),
+    Subject("fedcm", {"momentum_mode": "code", "server_rate": 0.5}),
+    Subject("feddecorr"),
+    Subject("feddecorr", {"decorrelation_form": "official"}),
+    Subject("fedntd"),
+    Subject("afl", moves=AFL_WEIGHTS),
+    Subject("afl", FEDTORCH, moves=AFL_WEIGHTS),
+    Subject("q-ffl"),
+    Subject("q-ffl", {"form": "reweighted"}),
+    Subject("groupdro", moves=DRO_WEIGHTS),
+    Subject("groupdro", {"loss_of": "all"}, moves=DRO_WEIGHTS),
+    Subject("groupdro", {"state_of": "slot", "keep_momentum": True}, moves=DRO_WEIGHTS, without=PLACES),
+    Subject("dann", without=NUMBERED),
+    Subject("dann", {"labels": "slot", "weight": 1.0, "later_rounds": "discriminator"}, without=NUMBERED),
+    Subject("lg-fedavg"),
+    Subject("lg-fedavg", {"weights": "sizes"}),
+    Subject("lg-fedavg", {"pretraining": 2}, moves={"clients/left": "whether the client has gone on alone"}),
+    Subject("fedrod"),
+    Subject("fedrod", {"start": "zero"}),
+    Subject("fedrod", {"personal_head": "hypernetwork"}),
+    Subject("fedrod", {"counts": "batches"}, without=OWN_DRAWS),
+    Subject("apfl"),
+    Subject("apfl", {"adaptive": True}),
+    Subject("apfl", PLATFORM),
+    Subject("apfl", {"form": "outputs", "adaptive": True}),
+    Subject("apfl", {"form": "outputs"}, model=NORM),
+    Subject("fedphp", moves=COUNT),
+    Subject("fedphp", {"regulariser": "mmd", "teach_first": True, "clip": 0.5}, moves=COUNT),
+    Subject("fedphp", {"form": "legacy", "weight": 0.01}, moves=COUNT),
+    Subject("fedavg+dbe", moves=ZBAR),
+    Subject("fedavg+dbe", {"mr_momentum": 0.1, "kappa": 1.0}, moves=ZBAR),
+    Subject("fedavg+dbe", {"mr_means": "exact"}, moves=ZBAR),
+    Subject("ditto+mr", {"mr_models": "both"}, moves=ZBAR),
+    Subject("fedgen+dbe", FEDGEN | {"embed_generated": True}, zero_rate={"generator_rate": 0.0}, moves=ADAM | ZBAR),
+    Subject("fedavg+prbm"),
+    Subject("fedavg+mr", moves=ZBAR),
+    Subject("fedprox+dbe", moves=ZBAR),
+    Subject("scaffold+dbe", moves=ZBAR),
+    Subject("fedgen+dbe", FEDGEN, zero_rate={"generator_rate": 0.0}, moves=ADAM | ZBAR),
+    Subject("ditto+mr", moves=ZBAR),
+    Subject("fedper+mr", moves=ZBAR),
+    Subject("fedrep+mr", moves=ZBAR),
+    Subject("apfl+mr", moves=ZBAR),
+    Subject("fedrod+mr", moves=ZBAR),
+    Subject("fedmix"),
+    Subject("fedmix", {"scaling": "released", "pool_refresh": "round"}),
+    Subject("fedmix", {"pool_refresh": "step", "samples": 3}),
+    Subject("vhl", VIRTUAL),
+    Subject("vhl", VIRTUAL | PORT),
+    Subject("fedavg+fedbr"),
+    Subject("fedavg+fedbr", {"pseudo_refresh": "once", "tau_mode": "divide", "projection_shape": "code"}),
+    Subject("fedavg+fedbr", {"projection_shape": "none", "pseudo_balanced": True}),
+    Subject("fedavg+fedbr", {"max_step": False}),
+    WithProxy("fedavg+fedbr", {"pseudo": "proxy", "pseudo_samples": 8}, without=NO_PROXY),
+    WithProxy("fedavg+fedbr", {"pseudo": "mixture", "global_features": "first"}, without=NO_PROXY),
+    Subject("fedcm+fedbr"),
+    Subject("feddecorr+fedbr"),
+    Subject("fedntd+fedbr"),
+    Subject("fedavg+mixup+fedbr"),
+    Subject("fedcm+mixup+fedbr"),
+    Subject("feddecorr+mixup+fedbr"),
+    Subject("fedntd+mixup+fedbr"),
+    Subject("vhl+mixup", VIRTUAL | PORT | {"aligned": "unmixed"}),
+    AsFedBRsScript("fedavg"),
+    AsFedBRsScript("scaffold"),
+    AsFedBRsScript("fedavg+mixup+fedbr"),
+    AsFedBRsScript("fedcm+mixup", {"divisor": "local-steps", "momentum_mode": "code"}),
+    AsFedBRsScript("dann", {"labels": "slot", "later_rounds": "discriminator"}, without=NUMBERED),
+    AsFedBRsScript("groupdro+mixup", {"state_of": "slot"}, moves=DRO_WEIGHTS, without=PLACES),
+    AsFedBRsScript("fedmix", {"pool_refresh": "step", "scaling": "released", "common_draws": True}),
+    AsFedBRsScript("vhl", VIRTUAL | PORT | {"common_draws": True}),
+    AsFedBRsScript("fedavg+fedbr", model=NORM),
+    Subject("pfedfda", moves=FDA),
+    Subject("pfedfda", {"coefficients": "none", "weights": "uniform"}, moves=FDA),
+    Subject("pfedfda", {"coefficients": "separate", "without_folds": "local"}, moves=FDA),
+    Subject("pfedfda", {"features": "after"}, moves=FDA),
+    Subject("pfedfda", {"beta_search": "code", "folds": 3, "coefficients": "separate"}, moves=FDA),
+    Subject("pfedfda", FDA_PAPER, moves=FDA),
+    Subject("grp-fed", moves=GRP),
+    Subject("grp-fed", {"reported": "received"}, moves=GRP),
+    Subject("grp-fed", GRP_OTHER, moves=GRP),
+    Subject("grp-fed", {"beta": 1.0, "q0": 0.0, "q_step": 0.0}, moves=GRP),
+    Subject("moon+dbe", moves=ZBAR | SEEN),
+    Subject("fedavg+mixup"),
+    Subject("moon+mixup", moves=SEEN),
+    Subject("fedcm+mixup"),
+    Subject("feddecorr+mixup"),
+    Subject("fedntd+mixup"),
+    Subject("groupdro+mixup", moves=DRO_WEIGHTS),
+    Subject("fedbabu+mr", {"tune_epochs": 2}, moves=ZBAR),
+    Subject("fedfomo+mr", moves=FOMO | ZBAR),
+    Subject("fedavg", model=NORM),
+    Subject("local", model=NORM),
+    Subject("scaffold", model=NORM),
+    Subject("ditto", model=NORM),
+    Subject("fedper", model=NORM),
+    Subject("fedrep", model=NORM),
+    Subject("gpfl", model=NORM, moves=GPFL),
+    Subject("fedavg+dbe", model=NORM, moves=ZBAR),
+    Subject("moon", model=NORM, moves=SEEN),
+    Subject("fedcm", model=NORM),
+    Subject("fedrod", model=NORM),
+    Subject("apfl", model=NORM),
+    Subject("dann", model=NORM, without=NUMBERED),
+    Subject("afl", model=NORM, moves=AFL_WEIGHTS),
+    Subject("fedavg+mixup", model=NORM),
+    Subject("fedmix", model=NORM),
+    Subject("pfedfda", model=NORM, moves=FDA),
+    Subject("grp-fed", model=NORM, moves=GRP),
+    Subject("vhl", VIRTUAL, model=NORM),
+    Subject("fedavg+fedbr", model=NORM),
+]
+
+
+def plain(subject: Subject) -> bool:
+    """Whether it is its method in the plainest form of the table: the small network, fewest options; the others are variants."""
+    forms = [row for row in ROWS if row.source == subject.source and row.model != NORM]
+    return subject is min(forms, key=lambda row: len(row.options))
+
+
+def rows() -> list[Any]:
+    """The table for `parametrize`; variants run with `make test-all`."""
+    return [pytest.param(row, id=str(row), marks=() if plain(row) else pytest.mark.variant) for row in ROWS]
+
+
+def experiment(subject: Subject, **changes: Any) -> Experiment:
+    """Five clients of the embedded digits, a tenth of their training samples, two or three of them a round."""
+    asked = {"clients": 5, "partition": "dirichlet:0.5+train-share=0.1", "participation": 0.6, "rounds": 6, "lr": 0.05}
+    given = {"proxy": "digits"} if isinstance(subject, WithProxy) else {}
+    options = subject.options.items()
+    return Experiment.for_dataset(
+        subject.source, "digits", model=subject.model, options=options, **(asked | given | changes)
+    )

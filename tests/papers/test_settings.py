@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 import pytest
 import torch
-from paper_settings import SETTINGS, Setting
+from paper_settings import CASES, DECLARED, OTHERS, Case
 
 from pflrepro.data.arrays import Arrays, save_arrays
 from pflrepro.data.corruptions import CORRUPTIONS
@@ -28,12 +28,11 @@ from pflrepro.data.shifts import pair_of
 from pflrepro.data.specs import parse
 from pflrepro.errors import MissingData
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.identity import load_federation
-from pflrepro.papers import ARTEFACTS
+from pflrepro.experiments.loading import load_federation
 from pflrepro.simulation import Simulation
 
 DATA_ROOT = os.environ.get("PFLREPRO_DATA")
-each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=[setting.name for setting in SETTINGS])
+each_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 
 # ---- stand-ins ---------------------------------------------------------------------------------------------------------------
 # rows of official training and test data; or how many groups, and samples of each
@@ -83,9 +82,8 @@ def stand_in(spec: DatasetSpec) -> Arrays:
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, DatasetSpec]]:
     """A data root with a stand-in of every set, and descriptions that agree about the number of samples."""
     root, described = tmp_path_factory.mktemp("stand-ins"), {}
-    used = {setting.dataset for setting in SETTINGS} | {
-        dict(setting.changes).get("proxy", "mnist") for setting in SETTINGS
-    }
+    used = {case.setting.dataset for case in CASES}
+    used |= set(filter(None, (dict(case.setting.protocol).get("proxy") for case in CASES)))
     for name in {DATASETS[each].stored_as for each in used}:
         arrays = stand_in(DATASETS[name])
         save_arrays(root / name / f"{name}.npz", arrays)
@@ -127,30 +125,30 @@ def smaller(federation: Federation, samples: int) -> Federation:
     return Federation(federation.x, federation.y, train, test, **facts)
 
 
-def corrupted(federation: Federation, setting: Setting, root: str | Path) -> None:
+def corrupted(federation: Federation, case: Case, root: str | Path) -> None:
     """Half of the clients see other images than the source's, all of them, under each of the ten corruptions."""
-    source = torch.from_numpy(load_arrays(DATASETS[setting.dataset].source, root).x)
+    source = torch.from_numpy(load_arrays(DATASETS[case.setting.dataset].source, root).x)
     half = federation.clients // 2
     for client in range(federation.clients):
         rows = np.concatenate([federation.rows[side][client] for side in ("train", "test")])
         changed = (federation.x[rows] != source[rows]).flatten(1).any(1)
         assert changed.all() if client < half else not changed.any()
-    assignment = DATASETS[setting.dataset].shift.partition(":")[2]
+    assignment = DATASETS[case.setting.dataset].shift.partition(":")[2]
     assert {pair_of(client, assignment)[0] for client in range(half)} == set(CORRUPTIONS)
 
 
-def two_rounds(setting: Setting, experiment: Experiment, root: str | Path) -> None:
-    _, samples, batch = setting.amounts
+def two_rounds(case: Case, experiment: Experiment, root: str | Path) -> None:
+    _, samples, batch = case.amounts
     federation = smaller(load_federation(experiment.data, root), samples)
-    spec = DATASETS[setting.dataset]
+    spec = DATASETS[case.setting.dataset]
     assert federation.shape == spec.shape and federation.classes == spec.classes
     assert federation.clients == experiment.data.clients
-    if setting.meets_every_corruption:
-        corrupted(federation, setting, root)
-    settings = experiment.settings()
+    if case.meets_every_corruption:
+        corrupted(federation, case, root)
+    settings = experiment.settings
     few = {"local_epochs": 1, "batch_size": batch, "local_steps": samples // batch if settings.local_steps else 0}
     simulation = Simulation(
-        experiment.method(), federation, setting.model, replace(settings, **few), [0], backend="loop", workers=1
+        experiment.method(), federation, experiment.model, replace(settings, **few), [0], backend="loop", workers=1
     )
     before = [leaf.clone() for leaf in simulation.replicas[0].server.params.leaves()]
     while not simulation.finished:
@@ -163,16 +161,16 @@ def two_rounds(setting: Setting, experiment: Experiment, root: str | Path) -> No
     assert history["participated"][1:].any(1).all() and (history["correct"] <= history["test_samples"]).all()
 
 
-@each_setting
-def test_two_rounds_on_a_stand_in(setting: Setting, stand_ins: Path) -> None:
-    two_rounds(setting, setting.small(setting.cut), stand_ins)
+@each_case
+def test_two_rounds_on_a_stand_in(case: Case, stand_ins: Path) -> None:
+    two_rounds(case, case.small(stand_in=True), stand_ins)
 
 
-@each_setting
+@each_case
 @pytest.mark.skipif(DATA_ROOT is None, reason="needs real data: set PFLREPRO_DATA")
-def test_two_rounds_on_real_data(setting: Setting, real_root: Path) -> None:
+def test_two_rounds_on_real_data(case: Case, real_root: Path) -> None:
     try:
-        two_rounds(setting, setting.small(), real_root)
+        two_rounds(case, case.small(), real_root)
     except MissingData as error:
         pytest.skip(str(error))
 
@@ -182,11 +180,13 @@ DOMAINS = {"digit5": (21_438, 27_296, 9_298, 105_229, 21_438), "pacs": (2_048, 2
 
 
 @pytest.mark.parametrize(
-    "setting", [s for s in SETTINGS if s.dataset in DOMAINS or not parse(s.partition).counted], ids=lambda s: s.name
+    "case",
+    [each for each in CASES if each.setting.dataset in DOMAINS or not parse(each.setting.partition).counted],
+    ids=lambda case: case.name,
 )
-def test_the_partition_among_all_clients_exists_at_the_real_size(setting: Setting) -> None:
+def test_the_partition_among_all_clients_exists_at_the_real_size(case: Case) -> None:
     """Labels alone, equally many of each class: every client gets the least size and has samples to train and to be tested on."""
-    spec, data = DATASETS[setting.dataset], setting.experiment().data
+    spec, data = DATASETS[case.setting.dataset], case.experiment().data
     labels = torch.arange(spec.samples) % spec.classes
     groups = None
     if spec.name in DOMAINS:
@@ -198,7 +198,7 @@ def test_the_partition_among_all_clients_exists_at_the_real_size(setting: Settin
         min_size=data.min_size,
         test_share=data.test_share,
     )
-    assert division.clients == setting.clients
+    assert division.clients == case.setting.clients
     assert all(len(part) for part in (*division.train, *division.test))
     if not (parse(data.partition).train_share < 1):
         assert min(division.sizes()) >= (
@@ -206,12 +206,9 @@ def test_the_partition_among_all_clients_exists_at_the_real_size(setting: Settin
         )
 
 
-def test_every_column_of_a_papers_table_is_a_setting() -> None:
-    def of(dataset: str, model: str, text: str) -> tuple[str, str, str]:
-        spec = parse(text)
-        return dataset, model.partition("@")[0], str(spec).removesuffix(spec.options)
-
-    known = {of(setting.dataset, setting.model, setting.partition) for setting in SETTINGS}
-    papers = ("dbe", "gpfl", "pfedfda", "fedbr", "grpfed")
-    columns = [column for artefact in ARTEFACTS.values() if artefact.paper in papers for column in artefact.columns]
-    assert columns and {of(c.dataset, c.model or "", c.partition) for c in columns} <= known
+def test_no_setting_is_listed_twice() -> None:
+    """The others are those that no artefact declares; what becomes declared leaves them."""
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names) and len(CASES) > 90
+    plain = {case.name for case in OTHERS if case.algorithm == "fedavg"}
+    assert not plain & {case.name for case in DECLARED}

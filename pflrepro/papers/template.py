@@ -28,9 +28,8 @@ STUDY = """\
 %matplotlib inline
 from pflrepro import papers
 
-study = papers.study(
-    "{id}", scale, seeds=seeds, methods=methods, also=also, store=store, data_root=data_root, device=device
-)
+where = {{"store": store, "data_root": data_root, "device": device}}
+study = papers.study("{id}", scale, seeds=seeds, methods=methods, also=also, **where)
 study"""
 RUN = """\
 # Trains what the store lacks; what was trained once is read, and a broken run goes on where it stopped.

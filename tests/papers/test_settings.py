@@ -55,6 +55,7 @@ GROUPED = {
     "amazon-labelled": (4, 30),
     "pacs": (4, 70),
     "digit5": (5, 400),
+    "digit3": (3, 400),
 }
 
 

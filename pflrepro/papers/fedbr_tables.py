@@ -47,7 +47,7 @@ CIFAR10 = {"dataset": "RotatedCIFAR10", "model": "VGG11"}
 CIFAR100 = {"dataset": "CIFAR100", "model": "CCT"}
 MIXUP100 = {"dataset": "CIFAR100 (Mixup backbone)", "model": "CCT"}
 ACCURACY_ONLY = ("mnist", "cifar10", "cifar100")
-INSTEAD = "the first half of CIFAR-10, CNN4, a milder LDA of 1 and rate 0.05 in place of CIFAR-10, VGG11, LDA 0.1 and rate 0.01"
+INSTEAD = "the first half of CIFAR-10, CNN4 and a milder LDA of 1 in place of CIFAR-10, VGG11 and LDA 0.1"
 
 
 def fedbr(label: str = "FedBR", key: str = "fedbr", host: str = "fedavg", **options: Any) -> Row:

@@ -87,7 +87,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 def test_the_example_of_the_readme_runs_as_it_stands_but_smaller(capsys) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    [example] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    example, study = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     smaller = example.replace("clients=20, rounds=20", 'clients=4, rounds=1, model="mlp"').replace(
         "range(3)", "range(2)"
     )
@@ -96,6 +96,8 @@ def test_the_example_of_the_readme_runs_as_it_stands_but_smaller(capsys) -> None
     exec(compile(smaller, "README.md", "exec"), names)
     assert len(names["runs"]) == 2
     assert re.fullmatch(r"\[0\.\d+ 0\.\d+\]\n", capsys.readouterr().out)
+    assert "\nstudy.run()\n" in study
+    exec(compile(study.replace("\nstudy.run()\n", "\n"), "README.md", "exec"), names)  # nothing trained: tables say so
 
 
 def test_the_readme_names_every_verb() -> None:

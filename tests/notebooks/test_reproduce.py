@@ -25,7 +25,7 @@ def no_kernel(monkeypatch):
         ({"seed": 3}, "unknown parameter of demo/digits.ipynb 'seed'; valid: seeds"),
         ({"seeds": "3"}, r"parameter seeds of demo/digits.ipynb must be int \| None, not '3'"),
         ({"methods": "fedavg"}, r"parameter methods .* must be list\[str\], not 'fedavg'"),
-        ({"methods": ["fedavgg"]}, "unknown method of demo/digits 'fedavgg'; valid: fedavg"),
+        ({"methods": ["fedavgg"]}, "unknown row of demo/digits 'fedavgg'; valid: fedavg"),
         ({"seeds": 0}, "seeds must be a whole number >= 1, not 0"),
         ({"scale": "fast"}, "parameter scale is 'fast' but 'smoke' was asked for"),
         ({"backend": "batch"}, "unknown backend 'batch'; valid: batched"),
@@ -51,27 +51,27 @@ def test_wrong_names_are_refused_before_a_kernel_starts(no_kernel, tmp_path):
         reproduce("demo/digits", "paper", figures=tmp_path)
 
 
-def test_figure2a_comes_out_without_data(tmp_path):
+def test_a_counted_figure_comes_out_without_data(tmp_path):
     # Options of machines reach notebooks that train; this one has no use for them.
-    done = reproduce("gpfl/figure2a", "fast", {"device": "cpu"}, tmp_path / "figures", store=tmp_path / "store")
+    done = reproduce("pfedfda/figure3", "fast", {"device": "cpu"}, tmp_path / "figures", store=tmp_path / "store")
     assert [path.relative_to(tmp_path).as_posix() for path in done.outputs] == [
-        f"figures/gpfl/figure2a.{ending}" for ending in ("csv", "md", "pdf", "png")
+        f"figures/pfedfda/figure3.{ending}" for ending in ("csv", "md", "pdf", "png")
     ]
-    assert done.notebook == tmp_path / "store" / "notebooks" / "gpfl-figure2a-fast.ipynb"
+    assert done.notebook == tmp_path / "store" / "notebooks" / "pfedfda-figure3-fast.ipynb"
     executed = nbformat.read(done.notebook, as_version=4)
     assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")
     assert 'scale = "fast"' in "\n".join(cell.source for cell in executed.cells)
-    report = (tmp_path / "figures/gpfl/figure2a.md").read_text()
-    assert "| 100 of 100 | equal to the reference |" in report
-    assert "pflrepro reproduce gpfl/figure2a --scale fast" in report
+    report = (tmp_path / "figures/pfedfda/figure3.md").read_text()
+    assert "| CIFAR-10, alpha 0.5 | pfedfda-dirichlet:0.5 | 100 | 10 | 60,000 |" in report
+    assert "pflrepro reproduce pfedfda/figure3 --scale fast" in report
 
 
 @pytest.fixture
 def failing(monkeypatch, tmp_path):
-    """Figure 2(a)'s notebook with another last cell."""
+    """A notebook with another last cell."""
 
     def build(source):
-        content = json.loads(notebooks.notebook_path("gpfl/figure2a.ipynb").read_text())
+        content = json.loads(notebooks.notebook_path("pfedfda/figure3.ipynb").read_text())
         content["cells"] = [cell for cell in content["cells"] if "parameters" in cell["metadata"].get("tags", [])]
         content["cells"].append(
             {"cell_type": "code", "id": "x", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
@@ -86,14 +86,14 @@ def failing(monkeypatch, tmp_path):
 def test_a_failing_cell_is_one_line_that_names_it(failing, tmp_path):
     failing("raise ValueError('first line\\nsecond line')")
     with pytest.raises(
-        RunFailed, match=r"^notebook gpfl/figure2a.ipynb, cell \d: ValueError: first line; log: "
+        RunFailed, match=r"^notebook pfedfda/figure3.ipynb, cell \d: ValueError: first line; log: "
     ) as caught:
-        reproduce("gpfl/figure2a", "smoke", figures=tmp_path / "figures", executed=tmp_path / "log")
+        reproduce("pfedfda/figure3", "smoke", figures=tmp_path / "figures", executed=tmp_path / "log")
     assert "\n" not in str(caught.value)
-    assert (tmp_path / "log" / "gpfl-figure2a-smoke.ipynb").exists()
+    assert (tmp_path / "log" / "pfedfda-figure3-smoke.ipynb").exists()
 
 
 def test_a_users_mistake_inside_a_cell_stays_one(failing, tmp_path):
     failing("from pflrepro.errors import UserError\nraise UserError('alpha must be > 0')")
     with pytest.raises(UserError, match=r"^alpha must be > 0$"):
-        reproduce("gpfl/figure2a", "smoke", figures=tmp_path / "figures", executed=tmp_path / "log")
+        reproduce("pfedfda/figure3", "smoke", figures=tmp_path / "figures", executed=tmp_path / "log")

@@ -177,7 +177,11 @@ def test_two_rounds_on_real_data(case: Case, real_root: Path) -> None:
 
 
 # samples of each domain, where the number is published
-DOMAINS = {"digit5": (21_438, 27_296, 9_298, 105_229, 21_438), "pacs": (2_048, 2_344, 1_670, 3_929)}
+DOMAINS = {
+    "digit5": (21_438, 27_296, 9_298, 105_229, 21_438),
+    "digit3": (21_438, 9_298, 21_039),
+    "pacs": (2_048, 2_344, 1_670, 3_929),
+}
 
 
 @pytest.mark.parametrize(

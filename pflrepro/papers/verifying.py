@@ -14,6 +14,7 @@ from pflrepro.errors import UserError
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.run import run as train
 from pflrepro.experiments.store import Store
+from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.studies import Study
 
 
@@ -67,15 +68,15 @@ def verify(
         aside = Store(Path(folder) / "aside", behind=Path(folder) / "nothing")
         made = train(experiments, store=aside, data_root=data_root, **how)
         places = [(cell, run) for cell in cells for run in cell.runs.values()]
-        return [_compare(cell, old, new) for (cell, old), new in zip(places, made, strict=True)]
+        return [_compare(study.artefact, cell, old, new) for (cell, old), new in zip(places, made, strict=True)]
 
 
-def _compare(cell: Any, old: Run, new: Run) -> Compared:
+def _compare(artefact: Artefact, cell: Any, old: Run, new: Run) -> Compared:
     theirs, ours = (run.history["correct"].sum(1) for run in (old, new))
     length = min(len(theirs), len(ours))
     return Compared(
         row=cell.row.label,
-        column=cell.column.label,
+        column=artefact.name_of(cell.column),
         seed=old.experiment.seed,
         id=old.id,
         committed=100 * old.accuracy(),

@@ -70,9 +70,9 @@ def test_each_channel_has_its_own_scale_and_offset() -> None:
 
 
 def test_a_federation_by_name() -> None:
-    import pflrepro.experiments.identity as identity
+    import pflrepro.experiments.loading as loading
 
-    assert pflrepro.load_federation is identity.load_federation
+    assert pflrepro.load_federation is loading.load_federation
     assert doctest.testmod(identity) == (0, 1)
     digits = pflrepro.load_federation(pflrepro.DataConfig("digits", "iid", clients=5))
     assert isinstance(digits, pflrepro.Federation) and digits.clients == 5

@@ -20,7 +20,17 @@ LIGHT = (
 )
 MODULES = (
     *LIGHT,
-    *("effort", "leakage", "mdl", "newcomers", "personalisation", "predictions", "representations", "separation"),
+    *(
+        "effort",
+        "leakage",
+        "mdl",
+        "newcomers",
+        "personalisation",
+        "predictions",
+        "representations",
+        "separation",
+        "toy",
+    ),
 )
 
 

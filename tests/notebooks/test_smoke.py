@@ -1,13 +1,12 @@
-"""Every notebook that trains, executed at its smoke scale: the real code path on stand-in data, one kernel each."""
+"""Every notebook, executed at its smoke scale: the real code path on stand-in data, one kernel each."""
 
 import nbformat
 import pandas as pd
 import pytest
 
 from pflrepro import Store, papers
+from pflrepro.errors import MissingData
 from pflrepro.papers.reproduce import reproduce
-
-TRAINING = [artefact.id for artefact in papers.ARTEFACTS.values() if artefact.rows]
 
 
 @pytest.fixture(scope="module")
@@ -16,31 +15,38 @@ def shared_store(tmp_path_factory):
     return tmp_path_factory.mktemp("smoke") / "store"
 
 
+def streams(notebook):
+    cells = [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
+    return [output.name for cell in cells for output in cell.outputs if output.output_type == "stream"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("id", TRAINING)
+@pytest.mark.parametrize("id", papers.ARTEFACTS)
 def test_notebook_at_smoke(id, shared_store, tmp_path):
-    done = reproduce(
-        id, "smoke", figures=tmp_path, store=shared_store, executed=tmp_path / "log", progress=False, workers=1
-    )
-    artefact = papers.find(id)
-    stem = id.split("/")[1] + "-smoke"
-    names = {path.relative_to(tmp_path / artefact.paper).as_posix() for path in done.outputs}
-    assert {f"{stem}.{ending}" for ending in ("pdf", "png", "csv", "md")} <= names
-    frame = pd.read_csv(tmp_path / artefact.paper / f"{stem}.csv")
-    assert len(frame) == len(artefact.rows) * len(artefact.columns)
-    planned = papers.plan(id, "smoke", store=Store(shared_store))
-    assert {entry.state for entry in planned} <= {"done", "not possible"}
-    run = frame[frame["n"] > 0]
-    assert len(run) >= 2
-    assert run["ours"].between(0, 100).all()
-    assert (run["rounds"] == 2).all()
-    assert set(run["verdict"]) == {"stand-in"}
-    assert (frame.loc[frame["n"] == 0, "reason"] != "").all()
-    streams = [
-        output.name
-        for cell in nbformat.read(done.notebook, as_version=4).cells
-        if cell.cell_type == "code"
-        for output in cell.outputs
-        if output.output_type == "stream"
-    ]
-    assert "stderr" not in streams
+    how = {"figures": tmp_path / "figures", "store": shared_store, "executed": tmp_path / "log", "progress": False}
+    done = reproduce(id, "smoke", {"data_root": str(tmp_path / "none")}, workers=1, **how)
+    study = papers.study(id, "smoke", store=Store(shared_store), data_root=tmp_path / "none")
+    stem = id.split("/")[1] + ("-smoke" if study.artefact.trains else "")
+    names = {path.name for path in done.outputs}
+    assert {f"{stem}.csv", f"{stem}.md"} <= names
+    assert {name.rpartition(".")[0] for name in names if name.endswith(".png")} == {
+        f"{stem}-{name}".rstrip("-") for name in study.figures()
+    }
+    assert "stderr" not in streams(done.notebook)
+    assert {entry.state for entry in study.plan()} <= {"done"}, "every cell of the scale was run"
+    frame = study.frame
+    run = frame[(frame["n"] > 0) & (frame["level"] == "stand-in")]
+    if study.artefact.trains:
+        assert len(run) and set(run["verdict"]) == {"stand-in"} and (run["rounds"] == 2).all()
+        assert (frame.loc[(frame["n"] == 0) & (frame["ours"].isna()), "reason"] != "").all()
+        assert study.outcomes == []
+    assert len(pd.read_csv(tmp_path / "figures" / study.artefact.paper / f"{stem}.csv"))
+
+
+@pytest.mark.slow
+def test_what_needs_data_says_how_to_get_them(tmp_path):
+    places = {"store": tmp_path / "store", "executed": tmp_path / "log", "progress": False}
+    with pytest.raises(
+        MissingData, match=r"^grpfed/table1 at scale fast: data set mitbih not downloaded \(pflrepro data"
+    ):
+        reproduce("grpfed/table1", "fast", {"data_root": str(tmp_path / "none")}, tmp_path, **places)

@@ -73,7 +73,7 @@ def test_a_federation_by_name() -> None:
     import pflrepro.experiments.loading as loading
 
     assert pflrepro.load_federation is loading.load_federation
-    assert doctest.testmod(identity) == (0, 1)
+    assert doctest.testmod(loading) == (0, 1)
     digits = pflrepro.load_federation(pflrepro.DataConfig("digits", "iid", clients=5))
     assert isinstance(digits, pflrepro.Federation) and digits.clients == 5
 

@@ -107,12 +107,16 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 def plan(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
     from pflrepro.papers import select
+    from pflrepro.papers.planning import plan as planned
+    from pflrepro.papers.planning import seconds_a_round
     from pflrepro.papers.studies import Study
 
-    how = {"store": Store(arguments.store), "data_root": arguments.data_root}
+    store = Store(arguments.store)
+    how = {"store": store, "data_root": arguments.data_root}
     how |= {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}
     studies = [Study(artefact, arguments.scale, **how) for artefact in select(arguments.id)]
-    entries = [entry for study in studies for entry in study.plan()]
+    timings = seconds_a_round(store)
+    entries = [entry for study in studies for entry in planned(study, timings)]
     rows = [
         {key: value for key, value in vars(entry).items() if key not in ("experiment", "keep")} for entry in entries
     ]

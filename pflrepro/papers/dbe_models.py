@@ -125,7 +125,6 @@ RESNET_LAYERS = (
 )
 RESNET_SPLITS = tuple(split(name, f"resnet18@{layer}") for name, layer in RESNET_LAYERS)
 _RESNET_ON_CIFAR100 = CIFAR100_PRACTICAL.with_("Cifar100*, practical", model="resnet18", lr=0.1)
-_RESNET_COLUMNS = (*(f"mdl/{layer}" for _, layer in RESNET_LAYERS), "mdl/logits", "accuracy", "bias")
 TABLE7 = Artefact(
     "dbe/table7",
     "DBE Table 7: DBE at six positions of ResNet-18",

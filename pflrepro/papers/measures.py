@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Moment, Run
 from pflrepro.metrics import accuracy, fairness
@@ -348,10 +347,3 @@ def accuracy_in_time_of(row: str) -> Measure:
 def _beside(evidence: Evidence, row: str, measure: Measure) -> Value | None:
     other = evidence.beside(row)
     return None if other is None else measure.of(other)
-
-
-def check_measure(name: str, known: Mapping[str, Measure]) -> Measure:
-    """The measure of that name among those of an artefact."""
-    if name not in known:
-        raise UserError(f"unknown measure {name!r}; valid: {', '.join(known)}")
-    return known[name]

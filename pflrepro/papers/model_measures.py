@@ -6,7 +6,7 @@ question is asked, so that declared artefacts load none. What needs predictions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -175,7 +175,7 @@ def tuned(
 
             return _accuracy(evidence.reading("tuned", "last", take, epochs=epochs, parts=part))
 
-        return max(map(ask, tried), key=lambda value: value.number)
+        return _best(map(ask, tried))
 
     title = f"test accuracy after {epochs} epochs of fine-tuning {' or '.join(tried)}"
     more = {"digits": 1, "metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
@@ -212,7 +212,7 @@ def newcomers(
 
             return _accuracy(evidence.reading("newcomers", "last", take, how=how, epochs=epochs, parts=part, **where))
 
-        return max(map(ask, tried), key=lambda value: value.number)
+        return _best(map(ask, tried))
 
     name = "-".join(("newcomers", how, str(epochs), *tried, *filter(None, [corruption])))
     title = f"test accuracy of new clients{f' under {corruption}' if corruption else ''}"
@@ -235,6 +235,10 @@ def others(data: DataConfig, dataset: str) -> DataConfig:
 
 def _accuracy(found: Arrays) -> Value:
     return over_clients(found["values"], found["samples"], 100.0)
+
+
+def _best(values: Iterable[Value]) -> Value:
+    return max(values, key=lambda value: value.number)
 
 
 # ---- attacks, notes, times -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -51,9 +52,12 @@ class Planned:
     keep: tuple[str | int, ...] = ()
 
 
-def plan(study: Studied) -> list[Planned]:
-    """Everything that a study would train, one entry an experiment, those that several cells share once."""
-    timings = seconds_a_round(study.store)
+def plan(study: Studied, timings: Mapping[tuple, float] | None = None) -> list[Planned]:
+    """Everything that a study would train, one entry an experiment, those that several cells share once.
+
+    timings: `seconds_a_round` of its store, for which every run is read: several plans of one store share them.
+    """
+    timings = seconds_a_round(study.store) if timings is None else timings
     planned: dict[Experiment, Planned] = {}
     impossible: list[Planned] = []
     for row in study.trained:
@@ -99,7 +103,7 @@ def _entry(
     row: Row,
     column: Column,
     experiment: Experiment,
-    timings: dict[tuple, float],
+    timings: Mapping[tuple, float],
     keep: tuple[str | int, ...],
 ) -> Planned:
     done = _done(study, experiment)
@@ -125,7 +129,7 @@ def expected_rounds(experiment: Experiment) -> int:
     return min(settings.rounds, settings.patience + STOPPED_AFTER - 100) if settings.patience else settings.rounds
 
 
-def estimate_seconds(experiment: Experiment, rounds: int, timings: dict[tuple, float]) -> tuple[float, str]:
+def estimate_seconds(experiment: Experiment, rounds: int, timings: Mapping[tuple, float]) -> tuple[float, str]:
     """Expected seconds of a whole run and the basis of that number: stored timings, or a guess a step on one core."""
     stored = timings.get(_timing_key(experiment))
     if stored is not None:

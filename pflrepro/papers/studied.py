@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +54,7 @@ class Studied:
         self.store = store if isinstance(store, Store) else Store(store)
         self.data_root, self.device = data_root, device
         self._newest: dict[tuple[str, int], Simulation] = {}
+        self._found: dict[tuple[str, Experiment], Run] = {}
         self.asked_seeds, self.methods = seeds, tuple(methods)
         self.seeds = self.scale.seeds if seeds is None else check_range("seeds", seeds, 1, integer=True)
         wanted = self.artefact.chosen_rows(self.scale, self.methods)
@@ -133,9 +133,12 @@ class Studied:
         return there, f"{len(there)} of {len(experiments)} seeds run" if there else reason
 
     def find(self, experiment: Experiment) -> Run | None:
-        """The finished run of an experiment, or None; `MissingData` where it can neither be identified nor came with the package."""
+        """The finished run of an experiment, or None; `MissingData` where it can neither be identified nor came with the package.
+
+        A run is read and checked once: cells of several measures, gains over a row and views share it.
+        """
         try:
-            return self.store.find(experiment, self.data_root)
+            return self.store.find(experiment, self.data_root, self._found)
         except MissingData:
             recorded = self.store.recorded(experiment)
             if recorded is None:
@@ -151,8 +154,8 @@ class Studied:
         seed = run.experiment.seed
 
         def beside(row: str = row, column: str = column) -> Evidence | None:
-            where = replace(self.artefact.column(column), rows=None)  # also a row that has no cell of its own there
-            other = self.runs(self.artefact.row(row), where)[0].get(seed)
+            # also of a row that has no cell of its own there
+            other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
             return None if other is None else self._evidence(other, row, column)
 
         return Evidence(run, self.store, self.data_root, self.device, beside, self._newest)

@@ -240,6 +240,18 @@ def test_an_unfinished_curve_is_still_rising(make) -> None:
 
 
 # ---- what is measured ----------------------------------------------------------------------------------------------------------
+def test_a_run_is_read_once_for_all_that_is_measured_of_it(make, monkeypatch) -> None:
+    columns = (column("own", SKEWED, label="own"), column("gain", SKEWED, gain_over("fedavg"), label="gain"))
+    found = make("paper", make_artefact(columns=columns, claims=()), seeds=2)
+    fill(found, "fedavg", "own", [10, 50, 0, 0, 0], [10, 40, 0, 0, 0])
+    fill(found, "fedavg+dbe", "own", [10, 60, 0, 0, 0], [10, 60, 0, 0, 0])
+    read, get = [], Store.get
+    monkeypatch.setattr(Store, "get", lambda self, id, **how: read.append(get(self, id, **how)) or read[-1])
+    assert len(found.cells["fedavg+dbe", "gain"].values) == 2 and len(found.evidence("fedavg", "own")) == 2
+    there = [run.id for run in read if run is not None]
+    assert len(there) == 4 and len(set(there)) == 4
+
+
 def test_measures_of_another_row_beside(make) -> None:
     """Also in a column in which that row has no cell of its own."""
     gain, ratio = gain_over("fedavg"), ratio_to("fedavg", ACCURACY)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.registry import ALGORITHMS, ALIASES, PLUGINS, Entry, build_method, load_plugin
+from pflrepro.algorithms.registry import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, Entry, build_method, load_plugin
 from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
 
 HEAD = """\
@@ -31,6 +31,12 @@ come from the server and are not trained. `also kept`: what a client holds from 
 """
 PLUGGED = """
 Plug-ins are added with `+`, as in `scaffold+dbe`. Combinations that make no sense are refused with the reason.
+
+"""
+VARIED = """
+A plain name is the method as its own paper states it; where the paper leaves a choice open, as its authors' code has it. For the five
+papers' own methods it is the code that printed their tables, where one was found. A departure that a printed number needs, such as
+the form that a comparing paper's script trains, is a variant with a name of its own, and the row of the table names it:
 
 """
 COSTS = """
@@ -66,6 +72,7 @@ def page() -> str:
         "\n| name | method | paper | shared | personal | also kept | other | tested |\n" + "| --- " * 8 + "|\n" + rows
     )
     names = "".join(f"* `{alias}` is `{name}`.\n" for alias, name in ALIASES.items())
+    variants = "".join(f"* `{entry.name}` ({entry.title}): {entry.differs}.\n" for entry in VARIANTS.values())
     plugins = "".join(_plugin(entry) for entry in PLUGINS.values())
     costs = {name: cost_of_default(name) for name in ALGORITHMS}
     costs |= {f"fedavg+{name}": cost_of_default(f"fedavg+{name}") for name in PLUGINS}
@@ -73,7 +80,7 @@ def page() -> str:
     table = COSTS.format(**vars(any_cost), samples=SAMPLES) + "".join(_cost(name, cost) for name, cost in costs.items())
     options = "".join(_section(entry, type(listed[name])) for name, entry in ALGORITHMS.items())
     options += "".join(_section(entry, load_plugin(name)) for name, entry in PLUGINS.items())
-    return f"{HEAD}{glance}{PLUGGED}{plugins}{names}{table}\n## Options\n{options}"
+    return f"{HEAD}{glance}{PLUGGED}{plugins}{names}{VARIED}{variants}{table}\n## Options\n{options}"
 
 
 def options_of(kind: type[Method]) -> list[Option]:

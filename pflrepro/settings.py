@@ -5,20 +5,18 @@ A setting is declared once, here: its default with its source, its bounds, and t
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Literal
 
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.checked import AtLeastOne, Between, Count, NonNegative, domains
+from pflrepro.errors import UserError, check_range
 
 RUN_LENGTH = ("rounds", "patience", "every")  # how much of a run is asked for, not what it is
 
 
-def knob(default: Any, help: str, *, words: tuple[str, ...] = (), title: str = "", **bounds: Any) -> Any:
-    """A field with its help text, the words it may be, or its `bounds` as `pflrepro.errors.check_range` takes them.
-
-    `title`: what an error calls it, where its name is short for something.
-    """
-    return field(default=default, metadata={"help": help, "words": words, "title": title, "bounds": bounds})
+def knob(default: Any, help: str, title: str = "") -> Any:
+    """A field with its help text; `title`: what an error calls it, where its name is short for something."""
+    return field(default=default, metadata={"help": help, "title": title})
 
 
 @dataclass(frozen=True)
@@ -57,46 +55,40 @@ class Settings:
         patience: stop after so many tests without a new best; 0: never; 100 [DBE-code: auto-stop]. The engine knows nothing of it.
     """
 
-    rounds: int = knob(2000, "communication rounds, at most", low=0, integer=True)
-    participation: float = knob(1.0, "share of the clients a round, in ]0, 1]", low=0, high=1, open_low=True)
-    participation_low: float = knob(0.0, "the share is drawn anew every round between this and --participation", low=0)
-    sampling: str = knob(
-        "number", "a fixed number of clients, or each with that probability", words=("number", "coins")
-    )
+    rounds: Count = knob(2000, "communication rounds, at most")
+    participation: Annotated[float, Between(0, 1, open_low=True)] = knob(1.0, "share of the clients a round, in ]0, 1]")
+    participation_low: NonNegative = knob(0.0, "the share is drawn anew every round between this and --participation")
+    sampling: Literal["number", "coins"] = knob("number", "a fixed number of clients, or each with that probability")
     closing: bool = knob(False, "everybody takes part in the last round")
-    local_epochs: int = knob(1, "passes over a client's data a round", low=1, integer=True)
-    local_steps: int = knob(0, "steps a round in place of epochs (0: epochs)", low=0, integer=True)
-    first_steps: int = knob(0, "steps of round 0 in place of --local-steps (0: the same)", low=0, integer=True)
-    first_weights: str = knob(
-        "common", "what round 0 starts from: the server's model, or a draw for each place", words=("common", "slots")
+    local_epochs: AtLeastOne = knob(1, "passes over a client's data a round")
+    local_steps: Count = knob(0, "steps a round in place of epochs (0: epochs)")
+    first_steps: Count = knob(0, "steps of round 0 in place of --local-steps (0: the same)")
+    first_weights: Literal["common", "slots"] = knob(
+        "common", "what round 0 starts from: the server's model, or a draw for each place"
     )
-    batch_size: int = knob(10, "samples a step", low=1, integer=True)
-    lr: float = knob(0.005, "local learning rate", title="learning rate", low=0)
-    momentum: float = knob(0.0, "of the local SGD", low=0, high=1, open_high=True)
-    weight_decay: float = knob(0.0, "of the local SGD", low=0)
+    batch_size: AtLeastOne = knob(10, "samples a step")
+    lr: NonNegative = knob(0.005, "local learning rate", "learning rate")
+    momentum: Annotated[float, Between(0, 1, open_high=True)] = knob(0.0, "of the local SGD")
+    weight_decay: NonNegative = knob(0.0, "of the local SGD")
     drop_last: bool = knob(True, "drop an incomplete last batch")
     fit_batch: bool = knob(False, "smaller batches for clients with fewer samples than one")
-    augment: str = knob("none", "of image batches", title="augmentation", words=("none", "crop-flip"))
-    receivers: str = knob("all", "who gets the broadcast", words=("all", "selected"))
-    statistics: str = knob(
-        "personal",
-        "where batch-norm statistics are kept",
-        title="batch-norm statistics",
-        words=("personal", "averaged"),
+    augment: Literal["none", "crop-flip"] = knob("none", "of image batches", "augmentation")
+    receivers: Literal["all", "selected"] = knob("all", "who gets the broadcast")
+    statistics: Literal["personal", "averaged"] = knob(
+        "personal", "where batch-norm statistics are kept", "batch-norm statistics"
     )
-    weights: str = knob(
-        "sizes",
-        "of clients in averages: by their training samples, or equal",
-        title="weights of the average",
-        words=("sizes", "uniform"),
+    weights: Literal["sizes", "uniform"] = knob(
+        "sizes", "of clients in averages: by their training samples, or equal", "weights of the average"
     )
-    every: int = knob(1, "test after every so many rounds", low=1, integer=True)
+    every: AtLeastOne = knob(1, "test after every so many rounds")
     evaluate_after: bool = knob(True, "also test right after local training")
-    patience: int = knob(0, "stop after so many tests without a new best; 0: never", low=0, integer=True)
+    patience: Count = knob(0, "stop after so many tests without a new best; 0: never")
 
     def __post_init__(self) -> None:
+        known = domains(Settings)
         for setting in fields(self):
-            object.__setattr__(self, setting.name, _checked(setting, getattr(self, setting.name)))
+            title = setting.metadata["title"] or setting.name.replace("_", " ")
+            object.__setattr__(self, setting.name, known[setting.name].check(title, getattr(self, setting.name)))
         if self.participation_low > self.participation:
             check_range("lowest participation", self.participation_low, 0, self.participation)
         if self.first_steps > self.local_steps:
@@ -114,17 +106,3 @@ class Settings:
     def differing(self) -> dict[str, Any]:
         """The settings that are not at their defaults, by name."""
         return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
-
-
-def _checked(setting: Field, value: Any) -> Any:
-    """The value of a setting in its own type; `UserError` that names the setting and what it may be."""
-    name = setting.metadata["title"] or setting.name.replace("_", " ")
-    words, bounds = setting.metadata["words"], setting.metadata["bounds"]
-    if words:
-        return check_word(name, value, words)
-    if isinstance(setting.default, bool):
-        if not isinstance(value, bool):
-            raise UserError(f"{setting.name} must be true or false, not {value!r}")
-        return value
-    checked = check_range(name, value, **bounds)
-    return checked if bounds.get("integer") else float(checked) + 0.0  # 1 and 1.0, -0.0 and 0.0 train alike

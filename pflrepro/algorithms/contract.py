@@ -20,6 +20,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Source
+from pflrepro.checked import check_fields
 from pflrepro.trees import Tree, WholeBatch
 
 
@@ -78,7 +79,11 @@ class Method:
     mixes_samples: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Checks hyper-parameters; every override calls `super().__post_init__()`, so that a plug-in does not hide its host's."""
+        """Checks the hyper-parameters by their types (`pflrepro.checked`).
+
+        An override, for what two of them may be together, calls `super().__post_init__()`, so that a plug-in does not hide its host's.
+        """
+        check_fields(self)
 
     @property
     def knows_rounds(self) -> bool:

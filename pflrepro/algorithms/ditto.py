@@ -8,7 +8,7 @@ from typing import ClassVar
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range
+from pflrepro.checked import Count, NonNegative
 from pflrepro.trees import Tree
 
 
@@ -28,13 +28,8 @@ class Ditto(Method):
     trees: ClassVar[tuple[str, ...]] = ("params", "personal")
     roles: ClassVar[tuple[str, ...]] = ("shared", "personal")
 
-    proximal: float = 1.0
-    personal_epochs: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("proximal weight of Ditto", self.proximal, 0)
-        check_range("personal epochs of Ditto", self.personal_epochs, 0, integer=True)
+    proximal: NonNegative = 1.0
+    personal_epochs: Count = 1
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         return super().init_client(setup, info) | Tree(personal=setup.pick("shared"))

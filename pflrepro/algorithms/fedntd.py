@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, by_label, mean, one_hot
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_range
+from pflrepro.checked import NonNegative, Positive
 from pflrepro.trees import Tree
 
 _LEFT_OUT = -1e9  # the logit of the true class: its probability is exactly 0, and everything stays finite
@@ -28,13 +28,8 @@ class FedNTD(Method):
         ntd_tau: tau; 1 [BR, off, LIB].
     """
 
-    ntd_beta: float = 1.0
-    ntd_tau: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("ntd_beta of FedNTD", self.ntd_beta, 0)
-        check_range("ntd_tau of FedNTD", self.ntd_tau, 0, open_low=True)
+    ntd_beta: NonNegative = 1.0
+    ntd_tau: Positive = 1.0
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)

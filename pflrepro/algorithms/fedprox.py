@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_range
+from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree
 
 
@@ -21,11 +21,7 @@ class FedProx(Method):
         mu: 0.001, the example commands of PFLlib [author]; the values of DBE and GPFL are not printed [?]. 0 is FedAvg.
     """
 
-    mu: float = 0.001
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("mu of FedProx", self.mu, 0)
+    mu: NonNegative = 0.001
 
     def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
         grads = super().correct(grads, local, ctx)

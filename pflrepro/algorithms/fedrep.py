@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Clock, Phase
-from pflrepro.errors import check_range
+from pflrepro.checked import Count
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,7 @@ class FedRep(FedPer):
             trains for the run's local epochs.
     """
 
-    head_epochs: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("head epochs of FedRep", self.head_epochs, 0, integer=True)
+    head_epochs: Count = 1
 
     def phases(self, clock: Clock) -> list[Phase]:
         head = Phase("head", passes=self.head_epochs, train=("head",), stream="clients/head")

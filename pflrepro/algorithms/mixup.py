@@ -10,7 +10,7 @@ import torch
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Draw, Phase
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_range
+from pflrepro.checked import Positive
 from pflrepro.trees import Tree
 
 
@@ -29,11 +29,7 @@ class Mixup(Method):
 
     mixes_samples: ClassVar[bool] = True
 
-    mixup_beta: float = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("mixup_beta", self.mixup_beta, 0, open_low=True)
+    mixup_beta: Positive = 0.2
 
     def phases(self, clock: Clock) -> list[Phase]:
         share = Draw("beta", (), (self.mixup_beta, self.mixup_beta))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pflrepro.checked import Domain, domains
 from pflrepro.errors import UserError, check_word, unknown
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Entry:
 
     name: as typed. title: as printed in the papers. paper: where it comes from. path: `module:Class`.
     tested: which model its number is taken from. hosts: for a plug-in, the methods that a paper combines it with.
+    differs: for a variant, what it does otherwise than the method before the slash of its name.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Entry:
     path: str
     tested: str = "global model"
     hosts: tuple[str, ...] = ()
+    differs: str = ""
 
 
 def _methods(*entries: Entry) -> dict[str, Entry]:
@@ -140,6 +143,10 @@ _REFUSED = (
 )
 
 
+# A departure from a method that a printed number needs: a subclass in `variants/`, named `method/departure`.
+VARIANTS: dict[str, Entry] = _methods()
+
+
 def names() -> list[str]:
     """All method names."""
     return sorted(ALGORITHMS)
@@ -151,34 +158,38 @@ def build_method(name: str, options: Mapping[str, Any] | None = None) -> Method:
     Raises `UserError` for unknown names or options, values of the wrong type, equal hyper-parameter names of two parts, and
     combinations that no paper defines.
     """
-    options = dict(options or {})
     method_class = _composed(name)
-    fields = {field.name: field for field in dataclasses.fields(method_class)}
-    for option, value in options.items():
-        check_word(f"option of {name}", option, fields)
-        options[option] = _typed(name, option, value, type(_default(fields[option])))
-    return method_class(**options)
+    given, known = dict(options or {}), domains(method_class)
+    for option, value in given.items():
+        check_word(f"option of {name}", option, known)
+        known[option].check(f"option {option} of {name}", value)
+    return method_class(**given)
 
 
 def parse_options(name: str, texts: Iterable[str]) -> dict[str, Any]:
     """["kappa=5", "mr_momentum=0.1"] as {"kappa": 5.0, ...}, in the types of the method's hyper-parameters."""
-    fields = {field.name: field for field in dataclasses.fields(_composed(name))}
+    known = options_of(name)
     options: dict[str, Any] = {}
     for text in texts:
         option, equals, value = text.partition("=")
         option = option.strip()
         if not equals:
             raise UserError(f"an option is NAME=VALUE, not {text!r}")
-        check_word(f"option of {name}", option, fields)
+        check_word(f"option of {name}", option, known)
         if option in options:
             raise UserError(f"option {option} of {name} is given twice")
-        options[option] = _parsed(name, option, value.strip(), type(_default(fields[option])))
+        options[option] = known[option].parse(f"option {option} of {name}", value.strip())
     return options
+
+
+def options_of(name: str) -> dict[str, Domain]:
+    """Hyper-parameter -> what it may be, of the method called `name`."""
+    return domains(_composed(name))
 
 
 def hyperparameters(name: str) -> dict[str, Any]:
     """Hyper-parameter -> default of the method called `name`."""
-    return {field.name: _default(field) for field in dataclasses.fields(_composed(name))}
+    return {field.name: field.default for field in dataclasses.fields(_composed(name))}
 
 
 def revision(name: str) -> int:
@@ -236,17 +247,18 @@ def _parts(name: str) -> list[type[Method]]:
         raise UserError(f"{name}: a plug-in can be added once")
     for plugin in plugins:
         check_word("plug-in", plugin, PLUGINS)
-        if (plugin, host) in _REFUSED:
-            raise UserError(f"{name}: {plugin} is not defined for {host}: {_REFUSED[plugin, host]}")
+        reason = _REFUSED.get((plugin, host.split("/")[0]))
+        if reason:
+            raise UserError(f"{name}: {plugin} is not defined for {host}: {reason}")
     return [_host(host), *map(load_plugin, plugins)]
 
 
 def _host(name: str) -> type[Method]:
     if ":" in name:
         return _load(name)
-    if name not in ALGORITHMS:
-        raise unknown("algorithm", name, [*ALGORITHMS, *ALIASES])
-    return _load(f"pflrepro.algorithms.{ALGORITHMS[name].path}")
+    if name not in ALGORITHMS and name not in VARIANTS:
+        raise unknown("algorithm", name, [*ALGORITHMS, *VARIANTS, *ALIASES])
+    return _load(f"pflrepro.algorithms.{(ALGORITHMS | VARIANTS)[name].path}")
 
 
 def _load(path: str) -> type[Method]:
@@ -277,27 +289,3 @@ def _load(path: str) -> type[Method]:
         ]
         raise unknown(f"method in {module_name}", class_name, classes)
     return found
-
-
-def _default(field: dataclasses.Field) -> Any:
-    return field.default if field.default is not dataclasses.MISSING else field.default_factory()
-
-
-def _typed(name: str, option: str, value: Any, kind: type) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not kind:
-        raise UserError(f"option {option} of {name} must be {_WORDS.get(kind, kind.__name__)}, not {value!r}")
-    return value
-
-
-def _parsed(name: str, option: str, text: str, kind: type) -> Any:
-    try:
-        if kind is bool:
-            return {"true": True, "false": False}[text.lower()]
-        return kind(text)
-    except (KeyError, ValueError):
-        raise UserError(f"option {option} of {name} must be {_WORDS.get(kind, kind.__name__)}, not {text!r}") from None
-
-
-_WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}

@@ -72,12 +72,13 @@ def described(rows: Rows) -> str:
 
 def algorithms() -> tuple[Rows, tuple[str, ...]]:
     """Everything that --algorithm takes: the methods, and the combinations with plug-ins that a paper uses."""
-    from pflrepro.algorithms.registry import ALGORITHMS, METHOD_PLUGINS, PLUGINS, canonical_name
+    from pflrepro.algorithms.registry import ALGORITHMS, METHOD_PLUGINS, PLUGINS, VARIANTS, canonical_name
 
     def row(name: str, title: str, paper: str, tested: str, kind: str) -> dict[str, Any]:
         return {"name": name, "title": title, "paper": paper, "tested": tested, "kind": kind}
 
     rows = [row(e.name, e.title, e.paper, e.tested, "method") for e in ALGORITHMS.values()]
+    rows += [row(e.name, e.title, e.paper, e.tested, "variant") for e in VARIANTS.values()]
     for name, plugin in PLUGINS.items():  # alone, on FedAvg; three of them are methods of the papers
         kind = "method" if name in METHOD_PLUGINS else "plug-in"
         rows.append(row(name, plugin.title, plugin.paper, tested(ALGORITHMS["fedavg"].tested, name), kind))

@@ -6,8 +6,10 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pflrepro.checked import domains
 from pflrepro.cli.arguments import (
     MOST_SEEDS,
     add_json,
@@ -114,18 +116,17 @@ def _add_data(group: Any) -> None:
 
 
 def _add_settings(group: Any) -> None:
-    """An option for every field of `Settings`, which knows what it may be."""
+    """An option for every field of `Settings`, whose type knows what it may be."""
+    known = domains(Settings)
     for setting in fields(Settings):
-        flag, known = "--" + setting.name.replace("_", "-"), setting.metadata
-        if isinstance(setting.default, bool):
-            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=known["help"])
-        elif known["words"]:
-            words = " or ".join(known["words"])
-            group.add_argument(flag, metavar="WORD", help=f"{known['help']}: {words}")
+        flag, domain, text = "--" + setting.name.replace("_", "-"), known[setting.name], setting.metadata["help"]
+        if domain.kind is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
+        elif domain.words:
+            group.add_argument(flag, metavar="WORD", help=f"{text}: {' or '.join(domain.words)}")
         else:
-            whole = bool(known["bounds"].get("integer"))
-            convert = number(flag, **known["bounds"])
-            group.add_argument(flag, type=convert, metavar="N" if whole else "X", help=known["help"])
+            metavar = "N" if domain.kind is int else "X"
+            group.add_argument(flag, type=partial(domain.parse, flag), metavar=metavar, help=text)
 
 
 def handle(arguments: argparse.Namespace) -> Answer:

@@ -9,7 +9,7 @@ from pflrepro.errors import MissingData, UserError
 
 def missing_part(algorithm: str, dataset: str, model: str) -> str | None:
     """The first part of a cell that the package has not got, in words; None if it has all."""
-    from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
+    from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS, VARIANTS
     from pflrepro.data.datasets import DATASETS
     from pflrepro.models import find
 
@@ -20,7 +20,7 @@ def missing_part(algorithm: str, dataset: str, model: str) -> str | None:
     except UserError:
         return f"model {model} not in the package"
     base, *plugins = algorithm.split("+")
-    if base not in ALGORITHMS and ":" not in base:  # `module:Class` is looked up where it is built
+    if base not in ALGORITHMS | VARIANTS and ":" not in base:  # `module:Class` is looked up where it is built
         return f"method {base} not in the package"
     lacking = next((plugin for plugin in plugins if plugin not in PLUGINS), None)
     return None if lacking is None else f"plug-in {lacking} not in the package"

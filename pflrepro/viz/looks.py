@@ -55,7 +55,7 @@ def look(method: str) -> Look:
         >>> look("dbe") == look("fedavg+dbe"), look("scaffold+dbe").marker == look("scaffold").marker
         (True, True)
     """
-    host, *plugins = canonical_name(method).split("+")
+    host, *plugins = (part.split("/")[0] for part in canonical_name(method).split("+"))  # a variant looks as its method
     colour, marker = LOOKS.get(plugins[-1] if plugins else host, OTHER)
     return Look(colour, marker if host == "fedavg" else LOOKS.get(host, OTHER)[1])
 

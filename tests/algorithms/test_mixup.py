@@ -174,5 +174,5 @@ def test_lambda_is_drawn_from_beta(federation) -> None:
 
 @pytest.mark.parametrize("value", [0.0, -1.0])
 def test_impossible_values_are_refused(value: float) -> None:
-    with pytest.raises(UserError, match="mixup_beta must be a number > 0"):
+    with pytest.raises(UserError, match="mixup_beta of Mixup must be a number > 0"):
         on(FedAvg)(mixup_beta=value)

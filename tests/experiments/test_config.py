@@ -60,7 +60,7 @@ def digest(experiment: Experiment, fingerprint: str = "f") -> str:
         ({"lr": float("inf")}, "learning rate must be a number"),
         ({"momentum": 1}, "momentum must be a number >= 0 and < 1, not 1"),
         ({"weight_decay": -1}, "weight decay must be a number >= 0"),
-        ({"drop_last": 1}, "drop_last must be true or false, not 1"),
+        ({"drop_last": 1}, "drop last must be true or false, not 1"),
         ({"receivers": "some"}, r"unknown receivers 'some'; valid: all, selected|valid: selected, all"),
         ({"statistics": "mine"}, "unknown batch-norm statistics 'mine'"),
         ({"patience": -1}, "patience must be a whole number >= 0"),

@@ -1,0 +1,98 @@
+"""Fields that say by their types what they may hold, and are checked from that.
+
+    @dataclass(frozen=True)
+    class Decay:
+        rate: NonNegative = 0.1
+        steps: Count = 5
+        form: Literal["step", "cosine"] = "step"
+
+        def __post_init__(self) -> None:
+            check_fields(self)
+
+The types are plain ones with a note (`typing.Annotated`), so editors and type checkers read them too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from inspect import get_annotations
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from pflrepro.errors import UserError, check_range, check_word
+
+
+@dataclass(frozen=True)
+class Between:
+    """The note on a number's type: it lies in [low, high], without an end that is open; None: no bound there."""
+
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False
+    open_high: bool = False
+
+
+NonNegative = Annotated[float, Between(0)]
+Positive = Annotated[float, Between(0, open_low=True)]
+Share = Annotated[float, Between(0, 1)]
+Count = Annotated[int, Between(0)]  # a whole number, 0 too
+AtLeastOne = Annotated[int, Between(1)]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What a field may hold. kind: float, int, bool or str; words: the valid ones of a word; bounds: of a number."""
+
+    kind: type
+    words: tuple[str, ...] = ()
+    bounds: Between = Between()
+
+    def check(self, name: str, value: Any) -> Any:
+        """`value` in the field's own type, so that 1 and 1.0, -0.0 and 0.0 are one; `UserError` that says what `name` may be."""
+        if self.words:
+            return check_word(name, value, self.words)
+        if self.kind in (float, int):
+            checked = check_range(name, value, **vars(self.bounds), integer=self.kind is int)
+            return checked if self.kind is int else float(checked) + 0.0
+        if not isinstance(value, self.kind):
+            raise UserError(f"{name} must be {'true or false' if self.kind is bool else 'a word'}, not {value!r}")
+        return value
+
+    def parse(self, name: str, text: str) -> Any:
+        """`check` of what was typed."""
+        value: Any = text
+        try:
+            if self.kind is bool:
+                value = {"true": True, "false": False}[text.lower()]
+            elif self.kind in (float, int):
+                value = self.kind(text)
+        except (KeyError, ValueError):
+            pass  # `check` names the text as it was typed
+        return self.check(name, value)
+
+
+def domains(checked: type) -> dict[str, Domain]:
+    """Field of a dataclass -> what it may hold, from its type: a number, a bool, a `Literal` of words, or one with a `Between`."""
+    hints = get_type_hints(checked, include_extras=True)
+    return {field.name: _domain(hints[field.name]) for field in fields(checked)}
+
+
+def check_fields(checked: Any) -> None:
+    """Check every field of a frozen dataclass by its type and store it in it; `UserError` for the first that is wrong.
+
+    A field is named with the class that declares it: "mu of FedProx".
+    """
+    for name, domain in domains(type(checked)).items():
+        value = domain.check(f"{name} of {_declares(type(checked), name)}", getattr(checked, name))
+        object.__setattr__(checked, name, value)
+
+
+def _domain(hint: Any) -> Domain:
+    hint, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if get_origin(hint) is Literal:
+        return Domain(str, get_args(hint))
+    return Domain(hint, (), next((note for note in notes if isinstance(note, Between)), Between()))
+
+
+def _declares(checked: type, name: str) -> str:
+    """The nearest base that declares `name`, so that a plug-in's fields are told from its host's."""
+    return next(base.__name__ for base in checked.__mro__ if name in get_annotations(base))

@@ -15,7 +15,7 @@ _NAMES = {
     "get": ".download",
     "status": ".download",
     "verify": ".download",
-    "PARTITIONS": ".specs",
+    "PARTITIONS": ".partitions.parse",
     "Partition": ".partition",
     "Federation": ".federation",
 }

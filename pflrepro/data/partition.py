@@ -18,9 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pflrepro.data.assignment import as_integers, divide
+from pflrepro.data.partitions.dealing import divide
+from pflrepro.data.partitions.kind import Data, Spec
+from pflrepro.data.partitions.parse import PARTITIONS, parse
+from pflrepro.data.partitions.rows import as_integers
 from pflrepro.data.picture import counts_html, plot_counts
-from pflrepro.data.specs import PARTITIONS, Spec, parse
 from pflrepro.errors import UserError, check_range
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ def partition(
 
     With an option such as "+of=50" the data are divided among 50 clients, and `clients` of these are returned; min_size is that of
     the 50. With "+of=all" they are chosen from as many as the data have (group, group-classes, counts). Clients that join later are
-    `new_clients` of `pflrepro.data.specs`.
+    `new_clients` of `pflrepro.data.partitions.parse`.
 
     Raises `UserError` for an impossible request, at the latest after 1,000 draws (pFedFDA's kinds: 50,000).
     """
@@ -144,7 +146,7 @@ def partition(
         raise UserError("test_share must be >= 0 and < 1, not 1")
     if groups is not None:
         groups = as_integers("groups", groups, labels.device)
-    train, test = divide(spec, labels, clients, seed, groups, min_size, float(test_share))
+    train, test = divide(spec, Data(labels, groups, clients, seed, min_size, float(test_share)))
     return Partition(train=train, test=test, labels=labels, spec=str(spec))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import build_method, canonical_name
 from pflrepro.data.datasets import find
-from pflrepro.data.specs import parse
+from pflrepro.data.partitions.parse import parse
 from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.experiments.files import canonical_json
 from pflrepro.models.registry import canonical

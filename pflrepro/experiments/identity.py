@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import build_method, revision
+from pflrepro.data.partitions.given import Counts, File
+from pflrepro.data.partitions.parse import parse
 from pflrepro.data.published import published_counts, read_counts
-from pflrepro.data.specs import Counts, File, parse
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.files import canonical_json, read_npz

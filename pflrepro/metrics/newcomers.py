@@ -60,7 +60,7 @@ def newcomers(
 
     Example, whose server has been trained by the first three of five clients:
         >>> import pflrepro
-        >>> from pflrepro.data.specs import new_clients
+        >>> from pflrepro.data.partitions.parse import new_clients
         >>> old, new = new_clients("dirichlet:0.5", 3, 2)
         >>> first = pflrepro.Experiment.for_dataset("fedavg", "digits", partition=old, clients=3, rounds=2)
         >>> trained = pflrepro.simulate(first, rounds=1, workers=1)

@@ -16,8 +16,8 @@ import numpy as np
 
 from pflrepro.data.datasets import DATASETS, load_arrays
 from pflrepro.data.heterogeneity import heterogeneity, selected_clients, total_variation
+from pflrepro.data.partitions.parse import parse
 from pflrepro.data.published import published_counts, published_summary
-from pflrepro.data.specs import parse
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.papers.availability import missing_data
 from pflrepro.papers.result import DIFFERS, NOT_RUN, STAND_IN

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pflrepro.data.datasets import DATASETS
-from pflrepro.data.specs import new_clients, parse
+from pflrepro.data.partitions.parse import new_clients, parse
 from pflrepro.errors import UserError, check_word
 from pflrepro.experiments.config import DataConfig
 from pflrepro.experiments.result import Moment

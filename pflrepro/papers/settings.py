@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from pflrepro.data.datasets import DATASETS
+from pflrepro.data.partitions.parse import parse
 from pflrepro.data.sets.types import Preset, fedbr, pfedfda
-from pflrepro.data.specs import parse
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.settings import Settings
 

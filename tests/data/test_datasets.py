@@ -141,7 +141,7 @@ def test_a_broken_cache_names_the_remedy(tmp_path: Path) -> None:
 
 def test_listing_imports_no_framework() -> None:
     code = (
-        "import sys, pflrepro.data.datasets, pflrepro.data.specs\n"
+        "import sys, pflrepro.data.datasets, pflrepro.data.partitions.parse\n"
         "heavy = {'torch', 'numpy', 'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

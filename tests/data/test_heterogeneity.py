@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pflrepro.data.federation import Federation
 from pflrepro.data.heterogeneity import heterogeneity, selected_clients, total_variation
 from pflrepro.data.partition import PARTITIONS, Partition, partition
-from pflrepro.data.specs import PFedFDADirichlet
+from pflrepro.data.partitions.parse import PFedFDADirichlet
 from pflrepro.errors import UserError
 
 LABELS = torch.arange(7).repeat_interleave(60)
@@ -159,7 +159,7 @@ def test_rows_without_labels_show_their_sizes_only() -> None:
 
 def test_each_kind_says_how_often_it_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = torch.arange(3).repeat_interleave(50)
-    monkeypatch.setattr(PFedFDADirichlet, "attempts", 20)
+    monkeypatch.setattr(PFedFDADirichlet, "draws", 20)
     with pytest.raises(UserError, match=r"none of 20 draws gave every client min_size = 75 samples"):
         partition("pfedfda-dirichlet:1e-9", labels, 2, min_size=75)
     with pytest.raises(UserError, match=r"none of 1,000 draws"):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pflrepro.data.partition import Partition, partition
-from pflrepro.data.recipes import train_size
+from pflrepro.data.partitions.kind import train_size
 from pflrepro.errors import CorruptFile, UserError
 
 SKEWED = ["dirichlet:0.1", "dirichlet:3", "pathological:2", "pfllib-dirichlet:0.5", "pfllib-pathological:2"]

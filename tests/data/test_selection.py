@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro.data.partition import Partition, partition
-from pflrepro.data.specs import new_clients
+from pflrepro.data.partitions.parse import new_clients
 from pflrepro.errors import UserError
 
 LABELS = torch.arange(10).repeat_interleave(300)

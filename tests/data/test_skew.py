@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pflrepro.data.partition import partition
-from pflrepro.data.sizes import draw_sizes
-from pflrepro.data.specs import parse
+from pflrepro.data.partitions.fedbr import Lda
+from pflrepro.data.partitions.parse import parse
 from pflrepro.errors import UserError
 
 TEN = np.full(10, 700)
 
 
 def sizes_of(text: str, class_sizes: np.ndarray, clients: int, seed: int = 1, min_size: int = 0) -> np.ndarray:
-    return draw_sizes(parse(text), class_sizes, clients, seed, min_size)
+    return parse(text).sizes(class_sizes, clients, seed, min_size)
 
 
 class_sizes_of = (
@@ -55,7 +55,7 @@ def test_no_class_gives_more_than_it_has(text: str, class_sizes: np.ndarray, cli
 def test_another_seed_or_stream_gives_other_sizes(text: str) -> None:
     first = sizes_of(text, TEN, 20)
     assert (first != sizes_of(text, TEN, 20, seed=2)).any()
-    assert (first != draw_sizes(parse(text), TEN, 20, 1, 0, stream=1)).any()
+    assert (first != parse(text).sizes(TEN, 20, 1, 0, stream=1)).any()
 
 
 # ---- FedBR -------------------------------------------------------------------------------------------------------------------
@@ -90,11 +90,9 @@ def test_lda_leaves_the_rest_of_the_division_unused() -> None:
 
 def test_drawing_at_once_is_drawing_one_by_one() -> None:
     """Two classes of 1 and 9 samples, prior (0.5, 0.5), 3 draws: the first class is drawn with probability 1 - 0.5^3."""
-    from pflrepro.data.sizes import _draw_classes
-
     random = np.random.default_rng(0)
     left = np.array([1, 9])
-    taken = [_draw_classes(np.array([0.5, 0.5]), 3, left, 0.1, False, random)[0] for _ in range(4000)]
+    taken = [Lda(0.1).draw_classes(np.array([0.5, 0.5]), 3, left, random)[0] for _ in range(4000)]
     assert abs(np.mean(taken) - 0.875) < 0.02
 
 

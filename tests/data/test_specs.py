@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pflrepro.data.specs import (
+from pflrepro.data.partitions.parse import (
     KINDS,
     PARTITIONS,
     Counts,
@@ -113,12 +113,12 @@ def test_the_registry_describes_every_kind_and_option_in_one_line() -> None:
         ("group:", "takes no empty value"),
         ("group:0", "LEAST in group:LEAST must be a whole number >= 1, not 0"),
         ("group:two", "needs a whole number after the colon; write group or group:LEAST"),
-        ("lda-flat:0", "alpha in lda-flat:ALPHA must be a number > 0"),
+        ("lda-flat:0", "ALPHA in lda-flat:ALPHA must be a number > 0"),
         ("fixed-size:0.1", "needs 2 numbers after the colon; write fixed-size:ALPHA,SIZE"),
         ("fixed-size:0.1,2.5", "needs a whole number after the colon"),
         ("fixed-size:0.1,0", "SIZE in fixed-size:ALPHA,SIZE must be a whole number >= 1"),
-        ("long-tail:0.7,0", "tau in partition 'long-tail' must be a number > 0 and <= 1"),
-        ("long-tail:1.5,0.5", "rho in partition 'long-tail' must be"),
+        ("long-tail:0.7,0", "TAU in long-tail:RHO,TAU must be a number > 0 and <= 1"),
+        ("long-tail:1.5,0.5", "RHO in long-tail:RHO,TAU must be"),
         ("long-tail-geometric:0.7,0.5,0", "FLOOR in long-tail-geometric:RHO,TAU,FLOOR must be"),
         ("group-classes:0", "K in group-classes:K must be a whole number >= 1"),
         ("iid+of=", "needs a whole number in +of=M"),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro.data.datasets import find
-from pflrepro.data.specs import Dirichlet, Group
+from pflrepro.data.partitions.parse import Dirichlet, Group
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest, run_id, without_path

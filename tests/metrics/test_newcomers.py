@@ -11,7 +11,7 @@ from helpers import equal
 
 import pflrepro
 from pflrepro.data.federation import Federation
-from pflrepro.data.specs import new_clients
+from pflrepro.data.partitions.parse import new_clients
 from pflrepro.errors import UserError
 from pflrepro.metrics.newcomers import arrived, newcomers, tuned
 from pflrepro.simulation import Simulation

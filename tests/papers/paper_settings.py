@@ -12,7 +12,7 @@ from typing import Any
 
 from pflrepro.data.corruptions import CORRUPTIONS
 from pflrepro.data.datasets import DATASETS
-from pflrepro.data.specs import parse
+from pflrepro.data.partitions.parse import parse
 from pflrepro.experiments.config import Experiment
 from pflrepro.papers import ARTEFACTS
 from pflrepro.papers import settings as declared

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import pflrepro
-from pflrepro.data.specs import new_clients
+from pflrepro.data.partitions.parse import new_clients
 from pflrepro.errors import UserError
 from pflrepro.experiments import revive
 from pflrepro.experiments.store import Store

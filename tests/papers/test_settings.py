@@ -23,9 +23,9 @@ from pflrepro.data.corruptions import CORRUPTIONS
 from pflrepro.data.datasets import DATASETS, load_arrays
 from pflrepro.data.federation import Federation
 from pflrepro.data.partition import partition
+from pflrepro.data.partitions.parse import parse
 from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.data.shifts import pair_of
-from pflrepro.data.specs import parse
 from pflrepro.errors import MissingData
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.loading import load_federation

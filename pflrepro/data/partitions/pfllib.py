@@ -7,14 +7,61 @@ on, sample by sample and in order. Everything here is fixed by that: neither the
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
+from pflrepro.data.partitions.dirichlet import Dirichlet
+from pflrepro.data.partitions.kind import Data, Sides, too_small, train_size
+from pflrepro.data.partitions.pathological import Pathological
 from pflrepro.errors import UserError
 
-ATTEMPTS = 1000
+DRAWS = 1000
 Parts = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class PapersDirichlet(Dirichlet):
+    """Practical label skew as DBE and GPFL drew it, sample by sample (seed 1)."""
+
+    kind: ClassVar[str] = "pfllib-dirichlet"
+    own_split: ClassVar[bool] = True
+
+    def sides(self, data: Data) -> Sides:
+        clients, random = self.possible(data), legacy_generator(data.seed)
+        parts = practical(data.labels.cpu().numpy(), clients, self.alpha, data.min_size, random)
+        return _moved(*split(parts, data.test_share, random), data)
+
+
+@dataclass(frozen=True)
+class PapersPathological(Pathological):
+    """Pathological label skew as DBE and GPFL drew it, sample by sample (seed 1).
+
+    Clients may hold fewer classes where quotas run out; the minimum enters the lower bound of the sizes only.
+    """
+
+    kind: ClassVar[str] = "pfllib-pathological"
+    own_split: ClassVar[bool] = True
+
+    def check_minimum(self, samples: int, clients: int, min_size: int) -> None:
+        pass
+
+    def sides(self, data: Data) -> Sides:
+        clients, host = self.possible(data), data.labels.cpu().numpy()
+        if self.labels > host.max() + 1:
+            raise UserError(f"K in {self.form()} must be <= {host.max() + 1}, the number of classes, not {self.labels}")
+        random = legacy_generator(data.seed)
+        parts = pathological(host, clients, self.labels, data.min_size, random)
+        return _moved(*split(parts, data.test_share, random), data)
+
+
+def _moved(train: Parts, test: Parts, data: Data) -> Sides:
+    """The rows on the labels' device."""
+    import torch
+
+    return tuple([torch.from_numpy(rows).to(data.labels.device) for rows in side] for side in (train, test))
 
 
 def legacy_generator(seed: int) -> np.random.RandomState:
@@ -33,7 +80,7 @@ def practical(labels: np.ndarray, clients: int, alpha: float, min_size: int, ran
     """
     best = -1
     classes = int(labels.max()) + 1
-    for _ in range(ATTEMPTS):
+    for _ in range(DRAWS):
         parts = _practical_attempt(labels, classes, clients, alpha, random)
         if parts is None:
             continue
@@ -41,7 +88,7 @@ def practical(labels: np.ndarray, clients: int, alpha: float, min_size: int, ran
         if smallest >= min_size:
             return parts
         best = max(best, smallest)
-    raise too_small("pfllib-dirichlet", clients, min_size, best)
+    raise too_small("pfllib-dirichlet", clients, min_size, best, DRAWS)
 
 
 def _practical_attempt(
@@ -107,17 +154,3 @@ def split(parts: Parts, test_share: float, random: np.random.RandomState) -> tup
         test.append(rows[order[:held_out]])
         train.append(rows[order[held_out:]])
     return train, test
-
-
-def train_size(samples: int, test_share: float) -> int:
-    """floor((1 - test_share) samples), without rounding error: 0.9 of 10 test samples leave exactly one."""
-    return math.floor((1 - Fraction(repr(float(test_share)))) * samples)
-
-
-def too_small(what: str, clients: int, min_size: int, best: int, attempts: int = ATTEMPTS) -> UserError:
-    """The error after the last of the bounded attempts."""
-    reached = f"the best had a smallest client of {best}" if best >= 0 else "none was valid"
-    return UserError(
-        f"{what} among {clients} clients: none of {attempts:,} draws gave every client min_size = {min_size} samples ({reached}); "
-        "use a smaller min_size, fewer clients or a larger alpha"
-    )

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pflrepro.data.specs import Spec
+from pflrepro.data.partitions.kind import Sides, Spec
 from pflrepro.errors import UserError
 from pflrepro.randomness import generator
-
-if TYPE_CHECKING:
-    Sides = tuple[list[Tensor], list[Tensor]]
 
 
 def choose(spec: Spec, sides: Sides, clients: int | None, seed: int) -> Sides:

@@ -1,0 +1,1 @@
+"""Kinds of partitions, one object each: its text and help, its checks, its rule. `parse` reads them, `dealing.divide` applies them."""

@@ -21,7 +21,8 @@ import torch.nn.functional as F
 
 from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule, parameters_of
-from pflrepro.simulation.loop import differentiate, fast_layout
+from pflrepro.simulation.loop import differentiate
+from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.trees import Tree
 
 

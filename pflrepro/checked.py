@@ -40,7 +40,9 @@ AtLeastOne = Annotated[int, Between(1)]
 
 @dataclass(frozen=True)
 class Domain:
-    """What a field may hold. kind: float, int, bool or str; words: the valid ones of a word; bounds: of a number."""
+    """What a field may hold. kind: float, int, bool, str, or object for any other type, which is not checked; words: the valid ones of
+    a word; bounds: of a number.
+    """
 
     kind: type
     words: tuple[str, ...] = ()
@@ -90,7 +92,8 @@ def _domain(hint: Any) -> Domain:
     hint, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if get_origin(hint) is Literal:
         return Domain(str, get_args(hint))
-    return Domain(hint, (), next((note for note in notes if isinstance(note, Between)), Between()))
+    kind = hint if hint in (float, int, bool, str) else object
+    return Domain(kind, (), next((note for note in notes if isinstance(note, Between)), Between()))
 
 
 def _declares(checked: type, name: str) -> str:

@@ -15,7 +15,7 @@ from pflrepro.algorithms.pfedfda import PFedFDA
 from pflrepro.algorithms.task import Context
 from pflrepro.errors import UserError
 from pflrepro.simulation.inspection import further_round
-from pflrepro.simulation.loop import Loop, train_one
+from pflrepro.simulation.loop import Loop, Participant
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.threads import single_threaded
 from pflrepro.simulation.watch import now
@@ -49,7 +49,7 @@ def each_training(
 
 def _train(program, launch, i: int) -> Tree:
     with single_threaded(program.federation.device), torch.no_grad():
-        return train_one(program, launch, i)
+        return Participant(program, launch, i, training=True).train()
 
 
 def shares_of_time(

@@ -22,7 +22,7 @@ from torch.func import vmap
 from pflrepro.errors import UserError, check_word
 from pflrepro.metrics.classification import predicted_labels
 from pflrepro.simulation.inspection import ROWS, ClientModel, client_models, samples
-from pflrepro.simulation.loop import fast_layout
+from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.trees import Tree
 

@@ -76,7 +76,7 @@ def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     """Seconds that `backend` would take for the first round's local training, from a timing of a few batches.
 
     A batch of a row is timed on some clients, after a call that warms up; no state is touched. The loop's workers share what is
-    worth sharing, see `Loop.duration`.
+    worth sharing, see `Dealer.duration`.
     """
     as_others = replace(dispatcher.settings, first_steps=0, first_weights="common")
     dispatcher = replace(dispatcher, settings=as_others)
@@ -94,7 +94,7 @@ def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     backend.participate(program, short)
     batches = max(1, sum(int(table.steps.sum()) for table in short.tables))
     seconds = (time.perf_counter() - started) / batches
-    return backend.duration(program, load, seconds) if isinstance(backend, Loop) else seconds * float(load.sum())
+    return backend.dealer.duration(program, load, seconds) if isinstance(backend, Loop) else seconds * float(load.sum())
 
 
 def row_bytes(dispatcher: Dispatcher, activations: int) -> int:

@@ -43,9 +43,9 @@ class Batched:
         scalars = launch.scalars[""]
         with torch.no_grad():
             local = self.run_phases(program, mapped, launch, mapped(program.begin, scalars))
-            result = mapped(lambda rec, row, sc, loc: program.finish(loc, rec, row, sc), scalars, local)
+            result = mapped(program.finish, scalars, local)
             if launch.score_after or launch.score_held:
-                params = mapped(lambda rec, row, sc, loc: program.trained(loc, rec, row, sc), scalars, local)
+                params = mapped(program.trained, scalars, local)
                 if launch.score_after:
                     result["after"] = self.score(program, mapped, launch, params, local.get("buffers", Tree()))
                 if launch.score_held:
@@ -82,11 +82,11 @@ class Batched:
         back = torch.as_tensor(np.argsort(order), device=device)
         mapped = mapped.part(order)
         local = local[torch.as_tensor(order, device=device)]
-        local = mapped(lambda rec, row, sc, loc: program.enter(loc, phase, sc), scalars, local)
+        local = mapped(lambda rec, row, sc, loc: program.enter(sc, loc, phase), scalars, local)
         sums = self._zero_sums(program, mapped, phase, local, scalars)
         local, sums = self.work(program, mapped, phase, table.part(order), local, sums, scalars)
         local = mapped(
-            lambda rec, row, sc, loc, tot: program.leave(loc, tot, phase, rec, row, sc), scalars, local, sums
+            lambda rec, row, sc, loc, tot: program.leave(rec, row, sc, loc, tot, phase), scalars, local, sums
         )
         return local[back]
 
@@ -116,7 +116,7 @@ class Batched:
         )
 
         def observe(received: Tree, row: Tree, sc: Tree, loc: Tree) -> Tree:
-            return program.observe(loc, empty, program.context(phase, sc, received, row)).map(torch.zeros_like)
+            return program.observe(loc, empty, program.context(received, row, sc, phase)).map(torch.zeros_like)
 
         return mapped(observe, scalars, local)
 
@@ -142,7 +142,7 @@ class Batched:
         total = Tree(correct=zeros, loss=zeros)
 
         def one(received: Tree, row: Tree, sc: Tree, own: Tree, kept: Tree, batch: Tree) -> Tree:
-            return program.score(single | own, kept, batch, received, row, sc)
+            return program.score(received, row, sc, single | own, kept, batch)
 
         for k in range(table.longest):
             active = int((table.steps > k).sum())
@@ -156,7 +156,7 @@ def one_batch(program: Program, phase: Phase) -> Callable[..., tuple[Tree, Tree]
     """(received, row, scalars, local, sums, batch) -> (local, sums) after one batch of the phase, for one row."""
 
     def one(received: Tree, row: Tree, scalars: Tree, local: Tree, sums: Tree, batch: Tree) -> tuple[Tree, Tree]:
-        ctx = program.context(phase, scalars, received, row)
+        ctx = program.context(received, row, scalars, phase)
         if phase.scan:
             return local, sums + program.observe(local, batch, ctx)
         return program.step(local, batch, ctx), sums

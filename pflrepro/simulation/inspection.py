@@ -12,7 +12,7 @@ from pflrepro.algorithms.phases import Clock
 from pflrepro.algorithms.task import Context
 from pflrepro.errors import UserError
 from pflrepro.simulation.launch import Launch
-from pflrepro.simulation.loop import Loop, adapted_one, tested_one, train_one
+from pflrepro.simulation.loop import Loop, Participant
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.threads import single_threaded
@@ -42,7 +42,7 @@ class ClientModel:
     def context(self) -> Context:
         """The moment in which this model is looked at: evaluation mode, the role that is tested."""
         role = self.program.method.roles[-1]
-        ctx = self.program.context(None, self.program.scalars(None, self.clock), self.received, self.row)
+        ctx = self.program.context(self.received, self.row, self.program.scalars(None, self.clock))
         return ctx.at(buffers=self.statistics.get(role, Tree()), role=role)
 
     def scores(self, x: Tensor) -> Tensor:
@@ -97,10 +97,8 @@ def notes(simulation: Simulation, index: int = 0) -> dict[str, np.ndarray]:
     program, everyone = dispatcher.program(Loop()), np.arange(simulation.task.clients)
     launch = dispatcher.test_launch(program, simulation.replicas[index], dispatcher.clock(simulation.round), everyone)
     with single_threaded(simulation.device), torch.no_grad():
-        rows = [
-            program.notes(adapted_one(program, launch, i), *launch.row(i), launch.scalars[""])
-            for i in range(len(launch))
-        ]
+        each = [Participant(program, launch, i) for i in range(len(launch))]
+        rows = [program.notes(*participant.of_row, participant.adapt()) for participant in each]
     return {name: leaf.cpu().numpy() for name, leaf in stack(rows).flat().items()}
 
 
@@ -129,11 +127,10 @@ def samples(simulation: Simulation, client: int | None = None, split: str = "tes
 
 
 def _model(program: Program, launch: Launch, i: int, after: bool, clock: Clock) -> ClientModel:
-    received, row = launch.row(i)
+    participant = Participant(program, launch, i, training=after)
     if after:
-        local = train_one(program, launch, i)
-        params = program.trained(local, received, row, launch.scalars[""])
-        statistics = local.get("buffers", Tree())
+        local = participant.train()
+        params, statistics = program.trained(*participant.of_row, local), local.get("buffers", Tree())
     else:
-        params, statistics = tested_one(program, launch, i)
-    return ClientModel(launch.keys[i][1], params, statistics, program, received, row, clock)
+        params, statistics = participant.tested()
+    return ClientModel(launch.keys[i][1], params, statistics, program, *launch.row(i), clock)

@@ -28,7 +28,7 @@ class Program:
 
     A *row* is a tree of what belongs to one participant: `own`, `client`, `info`, `steps`, `buffers` (role -> group -> running
     statistics that it keeps), and in a round of first models of their own `first` (group -> parameters). `received` is what all
-    share: `common`, and `buffers` (group -> averaged statistics).
+    share: `common`, and `buffers` (group -> averaged statistics). Functions of a row take (received, row, scalars) first.
     """
 
     method: Method
@@ -69,7 +69,7 @@ class Program:
             tree["momentum"] = scalar(self.settings.momentum)
         return tree
 
-    def context(self, phase: Phase | None, scalars: Tree, received: Tree, row: Tree) -> Context:
+    def context(self, received: Tree, row: Tree, scalars: Tree, phase: Phase | None = None) -> Context:
         """The context of one row."""
         return Context(
             task=self.task,
@@ -98,7 +98,7 @@ class Program:
 
     def begin(self, received: Tree, row: Tree, scalars: Tree) -> Tree:
         """`local` at the start of the round."""
-        ctx = self.context(None, scalars, received, row)
+        ctx = self.context(received, row, scalars)
         zero = torch.zeros_like(scalars.rate)
         seen = Tree(objective=zero, fit=zero, gradients=zero)
         local = self.method.begin(ctx.common, row.own, row.client, ctx) | Tree(seen=seen)
@@ -110,7 +110,7 @@ class Program:
         local = self.begin(received, row, scalars)
         return local | Tree(params=self.tested(received, row, scalars))
 
-    def enter(self, local: Tree, phase: Phase, scalars: Tree) -> Tree:
+    def enter(self, scalars: Tree, local: Tree, phase: Phase) -> Tree:
         """`local` with the optimiser's state for the phase: zeros, or where a method keeps it, `local.momentum`."""
         if phase.scan or "momentum" not in scalars:
             return local
@@ -130,17 +130,17 @@ class Program:
         statistics = local.get("buffers", Tree()).get(self.method.roles[0], Tree())
         return self.method.observe(local, batch, ctx.at(buffers=statistics))
 
-    def leave(self, local: Tree, sums: Tree, phase: Phase, received: Tree, row: Tree, scalars: Tree) -> Tree:
+    def leave(self, received: Tree, row: Tree, scalars: Tree, local: Tree, sums: Tree, phase: Phase) -> Tree:
         """`local` at the end of a phase, without optimiser state."""
-        ctx = self.context(phase, scalars, received, row)
+        ctx = self.context(received, row, scalars, phase)
         return (local | self.method.leave(local, sums, ctx)).without(["optimiser"])
 
-    def finish(self, local: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
+    def finish(self, received: Tree, row: Tree, scalars: Tree, local: Tree) -> Tree:
         """What the participant leaves behind: `client`, `upload`, its statistics (`kept`, and `averaged` for the server), its losses.
 
         `objective` and `train_loss` are means over the gradients that it took for the method's `recorded` role; NaN without any.
         """
-        client, upload = self.method.finish(local, row.client, self.context(None, scalars, received, row))
+        client, upload = self.method.finish(local, row.client, self.context(received, row, scalars))
         if "first" in row and "params" in upload:  # to the server it has moved as far, from the server's own
             first = row.first.only(upload.params)
             sent = received.common.params.only(first)
@@ -154,19 +154,19 @@ class Program:
     # ---- tests -------------------------------------------------------------------------------------------------------------
     def tested(self, received: Tree, row: Tree, scalars: Tree) -> Tree:
         """The parameters that are tested before local training."""
-        return self.method.model(received.common, row.own, row.client, self.context(None, scalars, received, row))
+        return self.method.model(received.common, row.own, row.client, self.context(received, row, scalars))
 
-    def trained(self, local: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
+    def trained(self, received: Tree, row: Tree, scalars: Tree, local: Tree) -> Tree:
         """The parameters that are tested after local training."""
-        return self.method.trained(local, self.context(None, scalars, received, row))
+        return self.method.trained(local, self.context(received, row, scalars))
 
-    def notes(self, local: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
+    def notes(self, received: Tree, row: Tree, scalars: Tree, local: Tree) -> Tree:
         """What the method notes of `local` behind the adaptation of a test."""
-        return self.method.notes(local, row.client, self.context(None, scalars, received, row))
+        return self.method.notes(local, row.client, self.context(received, row, scalars))
 
-    def score(self, params: Tree, statistics: Tree, batch: Tree, received: Tree, row: Tree, scalars: Tree) -> Tree:
+    def score(self, received: Tree, row: Tree, scalars: Tree, params: Tree, statistics: Tree, batch: Tree) -> Tree:
         """`correct` predictions and summed cross-entropy `loss` of one test batch."""
-        ctx = self.context(None, scalars, received, row)
+        ctx = self.context(received, row, scalars)
         ctx = ctx.at(buffers=statistics.get(self.method.roles[-1], Tree()), role=self.method.roles[-1])
         scores = self.method.predict(params, batch.x, ctx)
         losses = F.cross_entropy(scores, batch.y, reduction="none")

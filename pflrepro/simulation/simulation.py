@@ -221,7 +221,7 @@ class Simulation:
     def _server_context(self, program: Program, phase: Phase | None, clock: Clock, received: Tree) -> Context:
         scalars = program.scalars(phase, clock)
         row = Tree(own=Tree(), client=Tree(), info=Tree(), steps=Tree(), buffers=Tree())
-        ctx = program.context(phase, scalars, received, row)
+        ctx = program.context(received, row, scalars, phase)
         return Context(**(vars(ctx) | {"clock": clock}))
 
     # ---- tests -------------------------------------------------------------------------------------------------------------

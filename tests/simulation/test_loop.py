@@ -16,7 +16,8 @@ from pflrepro.algorithms.fedmix import FedMix
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
-from pflrepro.simulation.loop import ROW_OVERHEAD, Loop, _participate_one, differentiate
+from pflrepro.simulation.dealing import ROW_OVERHEAD
+from pflrepro.simulation.loop import Loop, differentiate, participate_one
 from pflrepro.simulation.workers import Workers
 from pflrepro.trees import Tree
 
@@ -109,7 +110,7 @@ def test_the_workers_share_what_is_worth_sharing(
     start, workers: int, load: list[int], seconds: float, expected
 ) -> None:
     program = start(FedAvg()).dispatcher.program(Loop())
-    assert Loop(workers).duration(program, np.array(load), seconds) == pytest.approx(expected)
+    assert Loop(workers).dealer.duration(program, np.array(load), seconds) == pytest.approx(expected)
 
 
 def test_supplied_data_reach_the_workers_and_leave_no_file_behind(start) -> None:
@@ -117,9 +118,9 @@ def test_supplied_data_reach_the_workers_and_leave_no_file_behind(start) -> None
     dispatcher, everyone, workers = simulation.dispatcher, [np.arange(5)] * 2, Workers(2)
     program, clock = dispatcher.program(Loop()), dispatcher.clock(0)
     launch = dispatcher.launch(program, clock, everyone, simulation.method.phases(clock))
-    there = workers.map(_participate_one, program, launch, range(10))
+    there = workers.map(participate_one, program, launch, range(10))
     for i in range(10):
-        here = _participate_one(program, launch, i)
+        here = participate_one(program, launch, i)
         assert all(torch.equal(a, b) for a, b in zip(here.leaves(), there[i].leaves(), strict=True))
     files = [Path(path) for _, path in workers._supplies.values()]
     assert len(files) == 2 and all(file.exists() for file in files)  # one a seed

@@ -114,12 +114,25 @@ def _glance(entry: Entry, method: Method) -> str:
 
     other = ", ".join(f"{name} ({kind})" for name, kind in kinds.items() if kind not in ("shared", "personal")) or "-"
     memory = ", ".join(kept) or "-"
-    cells = (f"`{entry.name}`", entry.title, entry.paper, held("shared"), held("personal"), memory, other, entry.tested)
+    cells = (
+        f"`{entry.name}`",
+        entry.title,
+        _paper(entry),
+        held("shared"),
+        held("personal"),
+        memory,
+        other,
+        entry.tested,
+    )
     return f"| {' | '.join(cells)} |\n"
 
 
+def _paper(entry: Entry) -> str:
+    return f"[{entry.paper}]({entry.link})" if entry.link else entry.paper
+
+
 def _plugin(entry: Entry) -> str:
-    return f"* `+{entry.name}` ({entry.title}, {entry.paper}): the papers add it to {', '.join(f'`{h}`' for h in entry.hosts)}.\n"
+    return f"* `+{entry.name}` ({entry.title}, {_paper(entry)}): the papers add it to {', '.join(f'`{h}`' for h in entry.hosts)}.\n"
 
 
 def _cost(name: str, cost: Cost) -> str:

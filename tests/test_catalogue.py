@@ -50,3 +50,8 @@ def test_the_committed_page_is_what_the_registry_says() -> None:
     if not PAGE.exists():
         pytest.skip("the documentation lies beside the source only")
     assert catalogue.page() == PAGE.read_text(encoding="utf-8"), "run: python -m pflrepro.catalogue > docs/methods.md"
+
+
+def test_every_method_has_a_link_to_its_paper() -> None:
+    links = {name: entry.link for name, entry in (ALGORITHMS | PLUGINS).items()}
+    assert [name for name, link in links.items() if not link.startswith("https://")] == ["local"], "no paper has it"

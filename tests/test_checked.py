@@ -62,7 +62,13 @@ def test_the_first_wrong_one_is_named_with_the_class_that_declares_it(given: dic
 
 @pytest.mark.parametrize(
     ("name", "text", "value"),
-    [("mu", "1e-3", 1e-3), ("epochs", "7", 7), ("adaptive", "True", True), ("form", "code", "code"), ("name", "b", "b")],
+    [
+        ("mu", "1e-3", 1e-3),
+        ("epochs", "7", 7),
+        ("adaptive", "True", True),
+        ("form", "code", "code"),
+        ("name", "b", "b"),
+    ],
 )
 def test_texts_are_read_in_the_type_of_the_field(name: str, text: str, value: object) -> None:
     read = domains(Plugged)[name].parse(name, text)

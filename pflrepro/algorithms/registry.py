@@ -22,7 +22,7 @@ class Entry:
 
     name: as typed. title: as printed in the papers. paper: where it comes from. path: `module:Class`.
     tested: which model its number is taken from. hosts: for a plug-in, the methods that a paper combines it with.
-    differs: for a variant, what it does otherwise than the method before the slash of its name.
+    differs: for a variant, what it does otherwise than the method before the slash of its name. link: to the paper.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Entry:
     tested: str = "global model"
     hosts: tuple[str, ...] = ()
     differs: str = ""
+    link: str = ""
 
 
 def _methods(*entries: Entry) -> dict[str, Entry]:
@@ -40,22 +41,42 @@ def _methods(*entries: Entry) -> dict[str, Entry]:
 
 ALGORITHMS: dict[str, Entry] = _methods(
     # one global model
-    Entry("fedavg", "FedAvg", "McMahan et al., AISTATS 2017", "fedavg:FedAvg"),
-    Entry("fedprox", "FedProx", "Li et al., MLSys 2020", "fedprox:FedProx"),
-    Entry("scaffold", "SCAFFOLD", "Karimireddy et al., ICML 2020", "scaffold:Scaffold"),
-    Entry("moon", "MOON", "Li et al., CVPR 2021", "moon:Moon"),
-    Entry("fedgen", "FedGen", "Zhu et al., ICML 2021", "fedgen:FedGen"),
-    Entry("fedcm", "FedCM", "Xu et al., 2021", "fedcm:FedCM"),
-    Entry("feddecorr", "FedDecorr", "Shi et al., ICLR 2023", "feddecorr:FedDecorr"),
-    Entry("fedntd", "FedNTD", "Lee et al., NeurIPS 2022", "fedntd:FedNTD"),
+    Entry("fedavg", "FedAvg", "McMahan et al., AISTATS 2017", "fedavg:FedAvg", link="https://arxiv.org/abs/1602.05629"),
+    Entry("fedprox", "FedProx", "Li et al., MLSys 2020", "fedprox:FedProx", link="https://arxiv.org/abs/1812.06127"),
+    Entry(
+        "scaffold",
+        "SCAFFOLD",
+        "Karimireddy et al., ICML 2020",
+        "scaffold:Scaffold",
+        link="https://arxiv.org/abs/1910.06378",
+    ),
+    Entry("moon", "MOON", "Li et al., CVPR 2021", "moon:Moon", link="https://arxiv.org/abs/2103.16257"),
+    Entry(
+        "fedgen",
+        "FedGen",
+        "Zhu et al., ICML 2021",
+        "fedgen:FedGen",
+        link="https://proceedings.mlr.press/v139/zhu21b.html",
+    ),
+    Entry("fedcm", "FedCM", "Xu et al., 2021", "fedcm:FedCM", link="https://arxiv.org/abs/2106.10874"),
+    Entry(
+        "feddecorr",
+        "FedDecorr",
+        "Shi et al., ICLR 2023",
+        "feddecorr:FedDecorr",
+        link="https://arxiv.org/abs/2210.00226",
+    ),
+    Entry("fedntd", "FedNTD", "Lee et al., NeurIPS 2022", "fedntd:FedNTD", link="https://arxiv.org/abs/2106.03097"),
     # fairness and robustness
-    Entry("afl", "AFL", "Mohri et al., ICML 2019", "afl:AFL"),
-    Entry("q-ffl", "q-FFL", "Li et al., ICLR 2020", "qffl:QFFL"),
-    Entry("groupdro", "GroupDRO", "Sagawa et al., ICLR 2020", "groupdro:GroupDRO"),
+    Entry("afl", "AFL", "Mohri et al., ICML 2019", "afl:AFL", link="https://arxiv.org/abs/1902.00146"),
+    Entry("q-ffl", "q-FFL", "Li et al., ICLR 2020", "qffl:QFFL", link="https://arxiv.org/abs/1905.10497"),
+    Entry(
+        "groupdro", "GroupDRO", "Sagawa et al., ICLR 2020", "groupdro:GroupDRO", link="https://arxiv.org/abs/1911.08731"
+    ),
     # mixing and alignment
-    Entry("fedmix", "FedMix", "Yoon et al., ICLR 2021", "fedmix:FedMix"),
-    Entry("dann", "DANN", "Ganin et al., JMLR 2016", "dann:DANN"),
-    Entry("vhl", "VHL", "Tang et al., ICML 2022", "vhl:VHL"),
+    Entry("fedmix", "FedMix", "Yoon et al., ICLR 2021", "fedmix:FedMix", link="https://arxiv.org/abs/2107.00233"),
+    Entry("dann", "DANN", "Ganin et al., JMLR 2016", "dann:DANN", link="https://arxiv.org/abs/1505.07818"),
+    Entry("vhl", "VHL", "Tang et al., ICML 2022", "vhl:VHL", link="https://arxiv.org/abs/2206.02465"),
     # personalised
     Entry("local", "Local", "no federation", "local:Local", "own model"),
     Entry(
@@ -64,6 +85,7 @@ ALGORITHMS: dict[str, Entry] = _methods(
         "McMahan et al., AISTATS 2017, fine-tuned",
         "fedavgft:FedAvgFT",
         "global model after local fine-tuning",
+        link="https://arxiv.org/abs/1602.05629",
     ),
     Entry(
         "per-fedavg",
@@ -71,30 +93,137 @@ ALGORITHMS: dict[str, Entry] = _methods(
         "Fallah et al., NeurIPS 2020",
         "perfedavg:PerFedAvg",
         "global model after one local step",
+        link="https://arxiv.org/abs/2002.07948",
     ),
-    Entry("pfedme", "pFedMe", "Dinh et al., NeurIPS 2020", "pfedme:PFedMe", "personal model"),
-    Entry("ditto", "Ditto", "Li et al., ICML 2021", "ditto:Ditto", "personal model"),
-    Entry("apfl", "APFL", "Deng et al., 2020", "apfl:APFL", "mixture of own and global model"),
-    Entry("fedphp", "FedPHP", "Li et al., ECML-PKDD 2021", "fedphp:FedPHP", "historical private model"),
-    Entry("fedper", "FedPer", "Arivazhagan et al., 2019", "fedper:FedPer", "global base, own head"),
-    Entry("fedrep", "FedRep", "Collins et al., ICML 2021", "fedrep:FedRep", "global base, own head"),
-    Entry("lg-fedavg", "LG-FedAvg", "Liang et al., 2020", "lgfedavg:LGFedAvg", "own base, global head"),
-    Entry("fedrod", "FedRoD", "Chen and Chao, ICLR 2022", "fedrod:FedRoD", "global base, sum of global and own head"),
-    Entry("fedbabu", "FedBABU", "Oh et al., ICLR 2022", "fedbabu:FedBABU", "global model after local fine-tuning"),
-    Entry("fedfomo", "FedFomo", "Zhang et al., ICLR 2021", "fedfomo:FedFomo", "own model"),
-    Entry("apple", "APPLE", "Luo and Wu, IJCAI 2022", "apple:Apple", "own mixture of all core models"),
-    Entry("fedpac", "FedPAC", "Xu et al., ICLR 2023", "fedpac:FedPAC", "global base, own combined head"),
-    Entry("fedproto", "FedProto", "Tan et al., AAAI 2022", "fedproto:FedProto", "own base, nearest global prototype"),
+    Entry(
+        "pfedme",
+        "pFedMe",
+        "Dinh et al., NeurIPS 2020",
+        "pfedme:PFedMe",
+        "personal model",
+        link="https://arxiv.org/abs/2006.08848",
+    ),
+    Entry(
+        "ditto",
+        "Ditto",
+        "Li et al., ICML 2021",
+        "ditto:Ditto",
+        "personal model",
+        link="https://arxiv.org/abs/2012.04221",
+    ),
+    Entry(
+        "apfl",
+        "APFL",
+        "Deng et al., 2020",
+        "apfl:APFL",
+        "mixture of own and global model",
+        link="https://arxiv.org/abs/2003.13461",
+    ),
+    Entry(
+        "fedphp",
+        "FedPHP",
+        "Li et al., ECML-PKDD 2021",
+        "fedphp:FedPHP",
+        "historical private model",
+        link="https://doi.org/10.1007/978-3-030-86486-6_36",
+    ),
+    Entry(
+        "fedper",
+        "FedPer",
+        "Arivazhagan et al., 2019",
+        "fedper:FedPer",
+        "global base, own head",
+        link="https://arxiv.org/abs/1912.00818",
+    ),
+    Entry(
+        "fedrep",
+        "FedRep",
+        "Collins et al., ICML 2021",
+        "fedrep:FedRep",
+        "global base, own head",
+        link="https://arxiv.org/abs/2102.07078",
+    ),
+    Entry(
+        "lg-fedavg",
+        "LG-FedAvg",
+        "Liang et al., 2020",
+        "lgfedavg:LGFedAvg",
+        "own base, global head",
+        link="https://arxiv.org/abs/2001.01523",
+    ),
+    Entry(
+        "fedrod",
+        "FedRoD",
+        "Chen and Chao, ICLR 2022",
+        "fedrod:FedRoD",
+        "global base, sum of global and own head",
+        link="https://openreview.net/forum?id=I1hQbx10Kxn",
+    ),
+    Entry(
+        "fedbabu",
+        "FedBABU",
+        "Oh et al., ICLR 2022",
+        "fedbabu:FedBABU",
+        "global model after local fine-tuning",
+        link="https://arxiv.org/abs/2106.06042",
+    ),
+    Entry(
+        "fedfomo",
+        "FedFomo",
+        "Zhang et al., ICLR 2021",
+        "fedfomo:FedFomo",
+        "own model",
+        link="https://arxiv.org/abs/2012.08565",
+    ),
+    Entry(
+        "apple",
+        "APPLE",
+        "Luo and Wu, IJCAI 2022",
+        "apple:Apple",
+        "own mixture of all core models",
+        link="https://doi.org/10.24963/ijcai.2022/301",
+    ),
+    Entry(
+        "fedpac",
+        "FedPAC",
+        "Xu et al., ICLR 2023",
+        "fedpac:FedPAC",
+        "global base, own combined head",
+        link="https://openreview.net/forum?id=SXZr8aDKia",
+    ),
+    Entry(
+        "fedproto",
+        "FedProto",
+        "Tan et al., AAAI 2022",
+        "fedproto:FedProto",
+        "own base, nearest global prototype",
+        link="https://ojs.aaai.org/index.php/AAAI/article/view/20819",
+    ),
     # the papers' own; DBE and FedBR are plug-ins on FedAvg
-    Entry("gpfl", "GPFL", "Zhang et al., ICCV 2023", "gpfl:GPFL", "global base and valve, own head"),
+    Entry(
+        "gpfl",
+        "GPFL",
+        "Zhang et al., ICCV 2023",
+        "gpfl:GPFL",
+        "global base and valve, own head",
+        link="https://arxiv.org/abs/2308.10279",
+    ),
     Entry(
         "pfedfda",
         "pFedFDA",
         "McLaughlin and Su, NeurIPS 2024",
         "pfedfda:PFedFDA",
         "global base, own Gaussian classifier",
+        link="https://arxiv.org/abs/2411.00329",
     ),
-    Entry("grp-fed", "GRP-FED", "Chou et al., 2021", "grpfed:GRPFED", "own extractor under the global classifier"),
+    Entry(
+        "grp-fed",
+        "GRP-FED",
+        "Chou et al., 2021",
+        "grpfed:GRPFED",
+        "own extractor under the global classifier",
+        link="https://arxiv.org/abs/2108.13858",
+    ),
 )
 
 _MR_HOSTS = ("fedavg", "ditto", "apfl", "fedper", "fedrep", "fedrod", "fedbabu", "fedfomo")
@@ -102,7 +231,15 @@ _FEDBR_HOSTS = ("fedavg", "fedcm", "feddecorr", "fedntd")
 _MIXUP_HOSTS = ("fedavg", "moon", "fedcm", "feddecorr", "fedntd", "groupdro", "vhl")
 # In the order in which they are put on a host.
 PLUGINS: dict[str, Entry] = _methods(
-    Entry("mixup", "Mixup", "Zhang et al., ICLR 2018", "mixup:Mixup", "", _MIXUP_HOSTS),
+    Entry(
+        "mixup",
+        "Mixup",
+        "Zhang et al., ICLR 2018",
+        "mixup:Mixup",
+        "",
+        _MIXUP_HOSTS,
+        link="https://arxiv.org/abs/1710.09412",
+    ),
     Entry(
         "fedbr",
         "FedBR",
@@ -110,12 +247,27 @@ PLUGINS: dict[str, Entry] = _methods(
         "fedbr:FedBR",
         "",
         _FEDBR_HOSTS + tuple(f"{host}+mixup" for host in _FEDBR_HOSTS),
+        link="https://arxiv.org/abs/2205.13462",
     ),
     Entry(
-        "dbe", "DBE", "Zhang et al., NeurIPS 2023", "dbe:DBE", "", ("fedavg", "fedprox", "scaffold", "moon", "fedgen")
+        "dbe",
+        "DBE",
+        "Zhang et al., NeurIPS 2023",
+        "dbe:DBE",
+        "",
+        ("fedavg", "fedprox", "scaffold", "moon", "fedgen"),
+        link="https://arxiv.org/abs/2311.14975",
     ),
-    Entry("prbm", "PRBM", "Zhang et al., NeurIPS 2023", "dbe:PRBM", "", ("fedavg",)),
-    Entry("mr", "MR", "Zhang et al., NeurIPS 2023", "dbe:MR", "", _MR_HOSTS),
+    Entry(
+        "prbm",
+        "PRBM",
+        "Zhang et al., NeurIPS 2023",
+        "dbe:PRBM",
+        "",
+        ("fedavg",),
+        link="https://arxiv.org/abs/2311.14975",
+    ),
+    Entry("mr", "MR", "Zhang et al., NeurIPS 2023", "dbe:MR", "", _MR_HOSTS, link="https://arxiv.org/abs/2311.14975"),
 )
 
 METHOD_PLUGINS = ("dbe", "fedbr", "mixup")  # methods of their own in the papers' tables, where they stand on FedAvg

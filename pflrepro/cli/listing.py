@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pflrepro.cli.arguments import add_json
@@ -49,9 +49,11 @@ def add(verbs: Any) -> None:
 def handle(arguments: argparse.Namespace) -> Answer:
     rows, short = KINDS[arguments.what]()
     if arguments.what == "algorithms" and (arguments.long or arguments.json):
-        from pflrepro.algorithms.registry import hyperparameters
+        from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS, canonical_name, hyperparameters
 
-        rows = [row | {"options": hyperparameters(row["name"])} for row in rows]
+        links = {name: entry.link for name, entry in (ALGORITHMS | PLUGINS).items()}
+        last = {row["name"]: canonical_name(row["name"]).split("+")[-1].split("/")[0] for row in rows}
+        rows = [row | {"link": links[last[row["name"]]], "options": hyperparameters(row["name"])} for row in rows]
     if arguments.what == "algorithms" and arguments.long:
         rows = [row | costs(row["name"]) for row in rows]
         return Answer(rows, described(rows))
@@ -61,13 +63,23 @@ def handle(arguments: argparse.Namespace) -> Answer:
 
 def described(rows: Rows) -> str:
     """The algorithms with paper, tested model and options, and below a table of their costs; no line longer than `WIDTH`."""
+    from pflrepro.algorithms.registry import options_of
+
     parts = []
     for row in rows:
-        options = ", ".join(f"{name}={value}" for name, value in row["options"].items()) or "none"
-        about = f"{row['title']}, {row['paper']}; {row['kind']}. Tested: {row['tested']}. Options: {options}"
+        valid = {name: domain.words for name, domain in options_of(row["name"]).items()}
+        options = ", ".join(_option(name, value, valid[name]) for name, value in row["options"].items()) or "none"
+        about = (
+            f"{row['title']}, {row['paper']}; {row['kind']}. {row['link']} Tested: {row['tested']}. Options: {options}"
+        )
         parts.append(textwrap.fill(about, WIDTH, initial_indent=f"{row['name']}: ", subsequent_indent="    "))
     counts = [{"name": row["name"]} | {heading: row[key] for key, heading in COSTS.items()} for row in rows]
     return "\n".join([*parts, "", LEGEND, table(counts, ["name", *COSTS.values()])])
+
+
+def _option(name: str, default: Any, words: Sequence[str]) -> str:
+    others = [word for word in words if word != default]
+    return f"{name}={default}" + (f" (or {', '.join(others)})" if others else "")
 
 
 def algorithms() -> tuple[Rows, tuple[str, ...]]:

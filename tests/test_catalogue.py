@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,3 +56,11 @@ def test_the_committed_page_is_what_the_registry_says() -> None:
 def test_every_method_has_a_link_to_its_paper() -> None:
     links = {name: entry.link for name, entry in (ALGORITHMS | PLUGINS).items()}
     assert [name for name, link in links.items() if not link.startswith("https://")] == ["local"], "no paper has it"
+
+
+def test_the_drawings_are_those_of_the_code() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    drawings = runpy.run_path(str(docs / "drawings.py"))["DRAWINGS"]
+    assert {path.name for path in docs.glob("*.svg")} == set(drawings)
+    for name, draw in drawings.items():
+        assert (docs / name).read_text("utf-8") == draw(), f"{name} is old: python docs/drawings.py"

@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_machine, add_places, assignment, comma_separated, count
 from pflrepro.cli.output import Answer, table
+from pflrepro.errors import RunFailed, UserError
+
+if TYPE_CHECKING:
+    from pflrepro.papers.artefact import Artefact
+
+Row = dict[str, Any]
 
 SCORE_COLUMNS = (
     *("artefact", "row", "column", "published", "ours", "spread", "low", "high", "interval"),
@@ -17,6 +23,8 @@ SCORE_COLUMNS = (
 CLAIM_COLUMNS = ("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome")
 SCORE = """Published numbers beside ours with their 95 % intervals, in the unit of their column, and the claims with their tests.
 Trains nothing."""
+PLAN = """What the artefacts would train, each run counted once: the total first, then a line an artefact, or of one artefact a line a
+run. Seconds come from runs in the store, else from a timing on this machine. Trains nothing."""
 
 
 def add(verbs: Any) -> None:
@@ -27,8 +35,9 @@ def add(verbs: Any) -> None:
 
 
 def _add_plan(verbs: Any) -> None:
-    parser = verbs.add_parser("plan", help="what would run, how long, how much memory", description="Trains nothing.")
+    parser = verbs.add_parser("plan", help="what would run, how long, how much memory", description=PLAN)
     _add_choice(parser)
+    parser.add_argument("--long", action="store_true", help="every run, also of several artefacts")
     add_places(parser)
     add_json(parser)
     parser.set_defaults(handler=plan, parser=parser)
@@ -38,7 +47,8 @@ def _add_reproduce(verbs: Any) -> None:
     parser = verbs.add_parser(
         "reproduce",
         help="run what is missing, execute the notebook, write the outputs",
-        description="Regenerate an artefact, or every artefact of a paper. Finished runs are reused, broken ones go on.",
+        description="Regenerate artefacts, or all of a paper. Finished runs are reused, broken ones go on; an artefact that fails does "
+        "not keep the others waiting.",
     )
     _add_choice(parser)
     parser.add_argument("--figures", metavar="DIR", default="figures", help="where outputs go (default: figures)")
@@ -85,7 +95,10 @@ def _add_verify(verbs: Any) -> None:
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="PAPER[/ARTEFACT]", help="such as dbe/table5 (see: pflrepro list artefacts)")
+    parser.add_argument(
+        "ids", metavar="PAPER[/ARTEFACT]", nargs="*", help="such as dbe/table5 (see: pflrepro list artefacts)"
+    )
+    parser.add_argument("--all", action="store_true", help="every artefact that has the scale")
     parser.add_argument(
         "--scale", default="fast", help="smoke, fast or paper, where the artefact has it (default: fast)"
     )
@@ -106,34 +119,67 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 def plan(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
-    from pflrepro.papers import select
+    from pflrepro.papers.planning import each_once
     from pflrepro.papers.planning import plan as planned
-    from pflrepro.papers.planning import seconds_a_round
     from pflrepro.papers.studies import Study
+    from pflrepro.papers.timing import Timings
 
     store = Store(arguments.store)
     how = {"store": store, "data_root": arguments.data_root}
     how |= {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}
-    studies = [Study(artefact, arguments.scale, **how) for artefact in select(arguments.id)]
-    timings = seconds_a_round(store)
+    studies = [Study(artefact, arguments.scale, **how) for artefact in _artefacts(arguments)]
+    timings = Timings(store.root)
     entries = [entry for study in studies for entry in planned(study, timings)]
     rows = [
         {key: value for key, value in vars(entry).items() if key not in ("experiment", "keep")} for entry in entries
     ]
-    return Answer(rows, _plan_text(rows))
-
-
-def _plan_text(rows: list[dict[str, Any]]) -> str:
     if not rows:
-        return "nothing to train"
-    shown = [row | {"time": _duration(row["seconds"]), "GiB": row["memory"] / 2**30} for row in rows]
+        return Answer(rows, "nothing to train")
+    lines = _by_artefact(rows) if len(studies) > 1 and not arguments.long else _by_run(rows)
+    return Answer(rows, f"{_total([vars(entry) for entry in each_once(entries)])}\n\n{lines}")
+
+
+def _artefacts(arguments: argparse.Namespace) -> list[Artefact]:
+    """Those that were named, once each, or all that have the scale."""
+    from pflrepro.papers import select
+
+    if arguments.all == bool(arguments.ids):
+        raise UserError("name artefacts or papers (see: pflrepro list artefacts), or give --all")
+    if arguments.all:
+        return [artefact for artefact in select() if arguments.scale in artefact.scale_names]
+    return list({artefact.id: artefact for name in arguments.ids for artefact in select(name)}.values())
+
+
+def _total(rows: list[dict[str, Any]]) -> str:
+    """One line: runs by state, each once, and the time of those that can be run and of those that lack data."""
     states = Counter(row["state"] for row in rows)
     seconds = {state: sum(row["seconds"] for row in rows if row["state"] == state) for state in states}
     times = [("to run", "to run"), ("no data", "with the data that are missing")]
     costs = [f"{words}: about {_duration(seconds[state])}" for state, words in times if seconds.get(state)]
-    summary = "; ".join([", ".join(f"{number} {state}" for state, number in states.items()), *costs])
-    columns = ["artefact", "row", "column", "seed", "rounds", "state", "time", "GiB", "reason"]
-    return f"{table(shown, columns)}\n\n{summary}"
+    return "; ".join([", ".join(f"{number} {state}" for state, number in states.items()), *costs])
+
+
+def _by_run(rows: list[dict[str, Any]]) -> str:
+    shown = [row | {"time": _duration(row["seconds"]), "GiB": row["memory"] / 2**30} for row in rows]
+    return table(shown, ["artefact", "row", "column", "seed", "rounds", "state", "time", "GiB", "reason"])
+
+
+def _by_artefact(rows: list[dict[str, Any]]) -> str:
+    """A line an artefact: its runs, those of them that are done, time and memory of the others, what lacks."""
+    lines = []
+    for name in dict.fromkeys(row["artefact"] for row in rows):
+        own = [row for row in rows if row["artefact"] == name]
+        lines.append(
+            {
+                "artefact": name,
+                "runs": sum(row["state"] != "not possible" for row in own),
+                "done": sum(row["state"] == "done" for row in own),
+                "time": _duration(sum(row["seconds"] for row in own)),
+                "GiB": max(row["memory"] for row in own) / 2**30,
+                "lacks": "; ".join(dict.fromkeys(row["reason"].split(" (")[0] for row in own if row["reason"])),
+            }
+        )
+    return table(lines, list(lines[0]))
 
 
 def _duration(seconds: float) -> str:
@@ -143,34 +189,32 @@ def _duration(seconds: float) -> str:
 
 
 def reproduce(arguments: argparse.Namespace) -> Answer:
-    from pflrepro.papers import select
     from pflrepro.papers.notebooks import read_values
-    from pflrepro.papers.reproduce import reproduce as regenerate
 
-    artefacts = select(arguments.id)
+    artefacts = _artefacts(arguments)
     prepared = [
         (artefact, _parameters(arguments) | read_values(artefact.notebook, _pairs(arguments))) for artefact in artefacts
     ]
-    rows = []
-    for artefact, parameters in prepared:
-        done = regenerate(
-            artefact,
-            arguments.scale,
-            parameters,
-            arguments.figures,
-            store=arguments.store,
-            progress=not arguments.quiet,
-            workers=arguments.workers,
-        )
-        rows.append(
-            {
-                "id": done.artefact,
-                "scale": done.scale,
-                "outputs": list(done.outputs),
-                "executed_notebook": done.notebook,
-            }
-        )
-    return Answer(rows, "\n".join(_reproduced_text(row) for row in rows))
+    rows = [_reproduced(artefact, parameters, arguments, alone=len(prepared) == 1) for artefact, parameters in prepared]
+    failed = [row["id"] for row in rows if row["error"]]
+    parts = [_reproduced_text(row) for row in rows]
+    parts += [f"failed: {', '.join(failed)}"] if failed else []
+    return Answer(rows, "\n".join(parts), code=int(bool(failed)))
+
+
+def _reproduced(artefact: Artefact, parameters: dict[str, Any], arguments: argparse.Namespace, alone: bool) -> Row:
+    """What came of one artefact; of several, a failed one is told and does not keep the others waiting."""
+    from pflrepro.papers.reproduce import reproduce as regenerate
+
+    row: Row = {"id": artefact.id, "scale": arguments.scale, "outputs": [], "executed_notebook": None, "error": None}
+    how = {"store": arguments.store, "progress": not arguments.quiet, "workers": arguments.workers}
+    try:
+        done = regenerate(artefact, arguments.scale, parameters, arguments.figures, **how)
+    except (UserError, RunFailed) as error:
+        if alone:
+            raise
+        return row | {"error": str(error)}
+    return row | {"outputs": list(done.outputs), "executed_notebook": done.notebook}
 
 
 def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -187,7 +231,9 @@ def _pairs(arguments: argparse.Namespace) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in arguments.set)
 
 
-def _reproduced_text(row: dict[str, Any]) -> str:
+def _reproduced_text(row: Row) -> str:
+    if row["error"]:
+        return f"{row['id']} at scale {row['scale']}: FAILED: {row['error']}"
     outputs = [f"  {Path(path)}" for path in row["outputs"]] or ["  (nothing new)"]
     return "\n".join(
         [f"{row['id']} at scale {row['scale']}:", *outputs, f"  executed notebook: {row['executed_notebook']}"]

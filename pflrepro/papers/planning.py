@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pflrepro.algorithms.phases import Clock
+from pflrepro.cores import usable_cores
 from pflrepro.data.datasets import DATASETS
+from pflrepro.data.partitions.parse import parse
+from pflrepro.data.partitions.pfedfda import FixedSize
 from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.identity import has_horizon
 from pflrepro.papers.studied import Studied
+from pflrepro.papers.timing import Timings, relative_cost
+from pflrepro.settings import RUN_LENGTH, Settings
 
 if TYPE_CHECKING:
-    from pflrepro.experiments.store import Store
     from pflrepro.papers.artefact import Column, Row
 
-# One step of FedAvg on one CPU core in seconds, by network: a rough guess for planning, from first measurements.
-SECONDS_A_STEP = {"cnn4": 3e-3, "cnn-digits": 7e-4, "fedpac-cnn5": 6e-3, "har-cnn": 2e-3}
-OTHER_STEP = 1e-2
-# Steps relative to FedAvg, where a method takes much more: two models (Ditto, APFL), two phases (FedRep) ...
-RELATIVE_COST = {"ditto": 2.0, "apfl": 2.0, "fedrep": 1.4, "per-fedavg": 2.5, "pfedme": 8.0, "gpfl": 1.8, "apple": 3.0}
 PARAMETERS = {"cnn4": 582_026, "cnn-digits": 24_000}
 OTHER_PARAMETERS = 6_000_000
 BASE_MEMORY = 400 * 2**20  # what a process needs before any data: the interpreter and the framework
@@ -33,8 +34,8 @@ class Planned:
     """One experiment of a plan.
 
     state: `done`, `to run`, `no data`, or `not possible` (then `experiment` is None and `reason` says why). rounds: that it is expected
-    to take. seconds: expected training time, 0 when done; basis: where that comes from. memory: bytes, rough. keep: moments whose
-    states are kept for measures on models.
+    to take. seconds: expected on this machine, 0 when done, NaN where nobody asked.
+    memory: bytes, rough. keep: moments whose states are kept for measures on models.
     """
 
     artefact: str
@@ -47,17 +48,15 @@ class Planned:
     reason: str
     seconds: float
     memory: float
-    basis: str
     experiment: Experiment | None = None
     keep: tuple[str | int, ...] = ()
 
 
-def plan(study: Studied, timings: Mapping[tuple, float] | None = None) -> list[Planned]:
+def plan(study: Studied, timings: Timings | None = None) -> list[Planned]:
     """Everything that a study would train, one entry an experiment, those that several cells share once.
 
-    timings: `seconds_a_round` of its store, for which every run is read: several plans of one store share them.
+    timings: of this machine; without them no seconds are told (NaN).
     """
-    timings = seconds_a_round(study.store) if timings is None else timings
     planned: dict[Experiment, Planned] = {}
     impossible: list[Planned] = []
     for row in study.trained:
@@ -77,25 +76,27 @@ def plan(study: Studied, timings: Mapping[tuple, float] | None = None) -> list[P
     return [*planned.values(), *impossible]
 
 
-def seconds_a_round(store: Store) -> dict[tuple, float]:
-    """Mean seconds a round (training and tests) of the stored runs, by method, data set, network, clients and local work."""
-    sums: dict[tuple, list[float]] = {}
-    for run in store.runs():
-        if run.rounds > 0:
-            spent = math.fsum(run.history["seconds"]) + math.fsum(run.history["seconds_evaluation"])
-            sums.setdefault(_timing_key(run.experiment), []).append(spent / run.rounds)
-    return {key: math.fsum(values) / len(values) for key, values in sums.items()}
+def each_once(entries: Sequence[Planned]) -> list[Planned]:
+    """The plans of several artefacts without what they share: of a run that is asked for several times, the longest request."""
+    longest: dict[Experiment, Planned] = {}
+    for entry in (entry for entry in entries if entry.experiment is not None):
+        run = _without_length(entry.experiment)
+        if run not in longest or longest[run].rounds < entry.rounds:
+            longest[run] = entry
+    return list(longest.values())
 
 
-def _timing_key(experiment: Experiment) -> tuple:
-    data, settings = experiment.data, experiment.settings
-    work = (settings.participation, settings.local_epochs, settings.local_steps, settings.batch_size)
-    return (experiment.algorithm, data.dataset, data.partition, experiment.model, data.clients, *work)
+def _without_length(experiment: Experiment) -> Experiment:
+    """Equal for two requests that one run answers."""
+    if has_horizon(experiment):
+        return experiment
+    defaults = {name: getattr(Settings(), name) for name in RUN_LENGTH}
+    return replace(experiment, settings=replace(experiment.settings, **defaults))
 
 
 def _impossible(study: Studied, row: Row, column: Column, reason: str) -> Planned:
     place = (study.artefact.id, row.label, study.artefact.name_of(column), study.scale.name)
-    return Planned(*place, 0, 0, "not possible", reason, 0.0, 0.0, "")
+    return Planned(*place, 0, 0, "not possible", reason, 0.0, 0.0)
 
 
 def _entry(
@@ -103,17 +104,17 @@ def _entry(
     row: Row,
     column: Column,
     experiment: Experiment,
-    timings: Mapping[tuple, float],
+    timings: Timings | None,
     keep: tuple[str | int, ...],
 ) -> Planned:
     done = _done(study, experiment)
     lacking = None if done else study.lacking(experiment)
     state = "done" if done else "no data" if lacking else "to run"
     rounds = expected_rounds(experiment)
-    seconds, basis = (0.0, "stored") if state == "done" else estimate_seconds(experiment, rounds, timings)
+    seconds = 0.0 if done else math.nan if timings is None else estimate_seconds(experiment, rounds, timings)
     memory = estimate_memory(experiment)
     place = (study.artefact.id, row.label, study.setting(column).label, study.scale.name, experiment.seed)
-    return Planned(*place, rounds, state, lacking or "", seconds, memory, basis, experiment, keep)
+    return Planned(*place, rounds, state, lacking or "", seconds, memory, experiment, keep)
 
 
 def _done(study: Studied, experiment: Experiment) -> bool:
@@ -129,24 +130,33 @@ def expected_rounds(experiment: Experiment) -> int:
     return min(settings.rounds, settings.patience + STOPPED_AFTER - 100) if settings.patience else settings.rounds
 
 
-def estimate_seconds(experiment: Experiment, rounds: int, timings: Mapping[tuple, float]) -> tuple[float, str]:
-    """Expected seconds of a whole run and the basis of that number: stored timings, or a guess a step on one core."""
-    stored = timings.get(_timing_key(experiment))
-    if stored is not None:
-        return stored * rounds, "timings of stored runs"
-    settings, data = experiment.settings, experiment.data
-    each = (1 - data.test_share) * samples_of(experiment) / settings.batch_size
-    steps = settings.local_steps * data.clients or each * settings.local_epochs
-    step = SECONDS_A_STEP.get(experiment.model, OTHER_STEP) * RELATIVE_COST.get(experiment.algorithm.split("+")[0], 1.0)
-    # A test passes the test quarter forward only, in large batches: about a sixth of the training of an epoch.
-    tests = each * step / 6 / settings.every
-    seconds = rounds * (settings.mean_participation * steps * step + tests)
-    return seconds, "rough guess: one core, no packing of seeds"
+def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> float:
+    """Expected seconds of a whole run, its clients shared out over the cores: training, tests, and adaptations before tests."""
+    settings, data, timing = experiment.settings, experiment.data, timings.of(experiment)
+    samples = samples_of(experiment)
+    share = parse(data.partition).train_share
+    epoch = samples * (1 - data.test_share) * share / settings.batch_size  # steps of all clients
+    steps = settings.local_steps * data.clients or epoch * settings.local_epochs
+    training = settings.mean_participation * steps * timing.step * relative_cost(experiment.algorithm)
+    method = experiment.method()
+    adapting = sum(phase.passes or 0 for phase in method.phases(_clock(experiment)) if phase.where == "adapt")
+    passes = 2 if settings.evaluate_after else 1
+    testing = samples * data.test_share * timing.test * passes + adapting * epoch * timing.step
+    return rounds * (training + testing / settings.every) / min(usable_cores(), data.clients)
 
 
-def samples_of(experiment: Experiment) -> int:
-    """The samples of a data set, training and test; a guess where nobody knows them beforehand."""
-    return DATASETS[experiment.data.dataset].samples or 50_000
+def _clock(experiment: Experiment) -> Clock:
+    settings = experiment.settings
+    return Clock(0, settings.rounds, settings.local_epochs, settings.batch_size)
+
+
+def samples_of(experiment: Experiment) -> float:
+    """The samples of a run's clients, training and test; a guess where nobody knows beforehand how many a data set has."""
+    spec, samples = parse(experiment.data.partition), DATASETS[experiment.data.dataset].samples or 50_000
+    clients = experiment.data.clients
+    if isinstance(spec, FixedSize):
+        return spec.size * clients
+    return samples * clients / spec.total if spec.total else samples
 
 
 def estimate_memory(experiment: Experiment) -> float:

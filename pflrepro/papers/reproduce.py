@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 import os
 import re
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +18,7 @@ from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.registry import find
 from pflrepro.papers.studies import Study
 
-KERNEL = "pflrepro-current"
+KERNEL = "python3"  # a name for the executed notebook; the kernel is of this very interpreter
 # The parameters of a notebook that a study takes; the others say how it is run (`backend`) and where it is written to (`out`).
 OF_STUDY = ("scale", "seeds", "methods", "also", "device", "data_root", "store")
 
@@ -113,25 +109,27 @@ def _execute(artefact: Artefact, source: Path, target: Path, values: dict[str, A
     import papermill
     from nbclient.exceptions import DeadKernelError
 
+    from pflrepro.papers.kernels import NotebookKernelManager
+
     # Names and types were checked before (papermill does not know `str | None` and warns of a name it cannot place).
     logging.getLogger("papermill").setLevel(logging.ERROR)
 
-    with _kernel():
-        try:
-            papermill.execute_notebook(
-                str(source),
-                str(target),
-                parameters=values,
-                kernel_name=KERNEL,
-                language="python",
-                progress_bar=False,
-                log_output=False,
-                request_save_on_cell_execute=False,
-            )
-        except papermill.PapermillExecutionError as error:
-            raise _cell_error(artefact, target, error) from error
-        except DeadKernelError as error:
-            raise RunFailed(f"notebook {artefact.notebook}: its kernel died (out of memory?); log: {target}") from error
+    try:
+        papermill.execute_notebook(
+            str(source),
+            str(target),
+            parameters=values,
+            kernel_name=KERNEL,
+            kernel_manager_class=NotebookKernelManager,
+            language="python",
+            progress_bar=False,
+            log_output=False,
+            request_save_on_cell_execute=False,
+        )
+    except papermill.PapermillExecutionError as error:
+        raise _cell_error(artefact, target, error) from error
+    except DeadKernelError as error:
+        raise RunFailed(f"notebook {artefact.notebook}: its kernel died (out of memory?); log: {target}") from error
 
 
 def _cell_error(artefact: Artefact, target: Path, error: Any) -> Exception:
@@ -143,40 +141,3 @@ def _cell_error(artefact: Artefact, target: Path, error: Any) -> Exception:
     return RunFailed(
         f"notebook {artefact.notebook}, cell {error.cell_index + 1}: {error.ename}: {message}; log: {target}"
     )
-
-
-@contextlib.contextmanager
-def _kernel() -> Iterator[None]:
-    """A kernel of this very interpreter and package, known to this process only while the notebook runs."""
-    with tempfile.TemporaryDirectory() as folder:
-        spec = Path(folder) / "kernels" / KERNEL
-        spec.mkdir(parents=True)
-        package_root = str(Path(__file__).resolve().parents[2])
-        path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH", ""))))
-        spec.joinpath("kernel.json").write_text(
-            json.dumps(
-                {
-                    "argv": [
-                        sys.executable,
-                        "-m",
-                        "ipykernel_launcher",
-                        "-f",
-                        "{connection_file}",
-                        "--log-level=CRITICAL",
-                    ],
-                    "display_name": "this environment",
-                    "language": "python",
-                    "env": {"PYTHONPATH": path, "PYDEVD_DISABLE_FILE_VALIDATION": "1"},
-                }
-            ),
-            encoding="utf-8",
-        )
-        known = os.environ.get("JUPYTER_PATH")
-        os.environ["JUPYTER_PATH"] = folder if not known else folder + os.pathsep + known
-        try:
-            yield
-        finally:
-            if known is None:
-                del os.environ["JUPYTER_PATH"]
-            else:
-                os.environ["JUPYTER_PATH"] = known

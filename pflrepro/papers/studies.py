@@ -23,6 +23,7 @@ from pflrepro.papers.artefact import row as make_row
 from pflrepro.papers.planning import Planned, plan
 from pflrepro.papers.registry import find
 from pflrepro.papers.studied import Studied
+from pflrepro.papers.timing import Timings
 
 
 class Study(Studied):
@@ -36,8 +37,8 @@ class Study(Studied):
         super().__init__(paper, scale, also=tuple(_own_row(name, paper) for name in also), **how)
 
     def plan(self) -> list[Planned]:
-        """Every training that the artefact needs at this scale, what is there already, and what the rest may cost."""
-        return plan(self)
+        """Every training that the artefact needs at this scale, what is there already, and what the rest may cost here."""
+        return plan(self, Timings(self.store.root))
 
     def run(
         self, *, backend: str = "auto", device: str | None = None, workers: int | None = None, progress: bool = True
@@ -47,7 +48,7 @@ class Study(Studied):
         Cells whose data are not at hand or whose parts are not in the package stay `not run`; if nothing at all can be run, the error
         says why.
         """
-        planned = self.plan()
+        planned = plan(self)
         todo = [entry for entry in planned if entry.state == "to run"]
         if planned and not todo and not any(entry.state == "done" for entry in planned):
             raise self._nothing(planned)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pflrepro import cli
-from pflrepro.errors import UserError
+from pflrepro.errors import MissingData, UserError
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
@@ -178,6 +178,53 @@ def test_reproduce_takes_every_artefact_of_a_paper(capsys, regenerated) -> None:
     rows = answer(capsys, "reproduce", "dbe", "--scale", "smoke", "--also", "local")
     assert [row["id"] for row in rows] == [artefact.id for artefact in select("dbe")] != []
     assert all(call[2] == {"also": ["local"]} for call in regenerated)
+
+
+def test_reproduce_goes_on_behind_a_failed_one(capsys, regenerated, monkeypatch) -> None:
+    from pflrepro.papers import reproduce as room
+
+    works = room.reproduce
+
+    def fails(artefact, *rest, **more):
+        if artefact.id == "fedbr/table7":
+            raise MissingData("data set x not downloaded")
+        return works(artefact, *rest, **more)
+
+    monkeypatch.setattr(room, "reproduce", fails)
+    rows = answer(
+        capsys, "reproduce", "demo", "fedbr/table7", "fedbr/table8", "demo/digits", "--scale", "smoke", code=1
+    )
+    assert [row["id"] for row in rows] == ["demo/digits", "fedbr/table7", "fedbr/table8"]
+    assert [row["error"] for row in rows] == [None, "data set x not downloaded", None]
+    assert cli.main(["reproduce", "fedbr/table7", "fedbr/table8", "--scale", "smoke"]) == 1
+    assert capsys.readouterr().out.endswith("failed: fedbr/table7\n")
+    assert cli.main(["reproduce", "fedbr/table7", "--scale", "smoke"]) == 2, "a single one is an error"
+    assert cli.main(["reproduce", "--scale", "smoke"]) == 2
+    assert "name artefacts or papers" in capsys.readouterr().err
+
+
+def test_all_are_the_artefacts_that_have_the_scale(capsys, regenerated) -> None:
+    from pflrepro.papers import select
+
+    rows = answer(capsys, "reproduce", "--all", "--scale", "paper")
+    assert [row["id"] for row in rows] == [each.id for each in select() if "paper" in each.scale_names]
+    assert "results/methods" not in {row["id"] for row in rows}
+    assert cli.main(["reproduce", "--all", "dbe/table5"]) == 2
+
+
+def test_the_plan_of_several_artefacts_is_the_total_and_a_line_each(capsys, monkeypatch) -> None:
+    from pflrepro.papers import timing
+
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(0.001, 0.0001))
+    assert cli.main(["plan", "dbe/table5", "dbe/figure4", "--scale", "paper"]) == 0
+    total, _, header, *lines = capsys.readouterr().out.splitlines()
+    assert "no data; with the data that are missing: about" in total
+    assert header.split() == ["artefact", "runs", "done", "time", "GiB", "lacks"]
+    assert [line.split()[0] for line in lines] == ["dbe/table5", "dbe/figure4"]
+    both = sum(int(line.split()[1]) for line in lines)
+    assert int(total.split()[0]) < both, "what they share is counted once"
+    assert cli.main(["plan", "dbe/table5", "dbe/figure4", "--scale", "paper", "--long"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == both + 3
 
 
 def test_score_is_in_the_unit_of_the_column_and_hides_what_was_not_run(capsys) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from helpers.runs import PAIRS, SKEWED, fill, make_artefact, put
+from helpers.runs import PAIRS, SKEWED, fill, make_artefact
 
 from pflrepro.errors import MissingData
+from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.store import Store
-from pflrepro.papers import planning
+from pflrepro.papers import planning, timing
 from pflrepro.papers.artefact import Scale, column, row
 from pflrepro.papers.settings import FMNIST_PRACTICAL
 from pflrepro.papers.studies import Study
+from pflrepro.papers.timing import Timings
 
 
 @pytest.fixture
@@ -55,18 +61,62 @@ def test_a_run_that_is_long_enough_is_done_and_one_that_is_too_short_is_not(make
     assert {entry.state for entry in make("paper", methods=["fedavg+dbe"], seeds=1).plan()} == {"to run"}
 
 
-def test_times_come_from_stored_runs_where_there_are_any(make, store: Store) -> None:
+def test_times_come_from_a_timing_of_this_machine(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "usable_cores", lambda: 2)
     found = make("fast")
     fill(found, "fedavg", "skewed", [10, 50, 60])
-    by_row = {entry.row: entry for entry in found.plan() if entry.state == "to run"}
-    # Two rounds: 2 * 2.0 s of training, 3 * 0.5 s of tests: 2.75 s a round.
-    assert by_row["FedAvg"].seconds == pytest.approx(2 * 2.75)
-    assert by_row["FedAvg"].basis == "timings of stored runs"
-    # 1,797 samples, three quarters trained on, batches of 10: 134.775 steps of 10 ms, a sixth more for tests, 2 rounds.
-    assert by_row["FedAvg+DBE"].seconds == pytest.approx(2 * 134.775 * 1e-2 * 7 / 6)
-    assert "rough guess" in by_row["FedAvg+DBE"].basis
-    assert all(entry.memory > 2**28 for entry in by_row.values())
-    assert next(entry for entry in found.plan() if entry.state == "done").seconds == 0.0
+    timings = Timings(found.store.root)
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=0.01, test=0.001))
+    entries = {(entry.row, entry.seed): entry for entry in planning.plan(found, timings) if entry.experiment}
+    assert entries["FedAvg", 0].seconds == 0.0
+    # 1,797 samples, three quarters trained on in batches of 10, one quarter tested twice a round; 2 rounds on 2 cores.
+    assert entries["FedAvg", 1].seconds == pytest.approx(2 * (134.775 * 0.01 + 2 * 449.25 * 0.001) / 2)
+    assert all(math.isnan(entry.seconds) for entry in planning.plan(found) if entry.state == "to run")
+    assert all(entry.memory > 2**28 for entry in entries.values())
+    monkeypatch.setattr(timing, "measured", lambda experiment: pytest.fail("it is kept beside the runs"))
+    assert Timings(found.store.root).of(entries["FedAvg", 0].experiment).step == 0.01
+
+
+def test_what_a_run_costs_follows_its_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(planning, "usable_cores", lambda: 1)
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=1.0, test=0.0))
+
+    def seconds(algorithm: str = "fedavg", partition: str = "dirichlet:0.1", **changes: Any) -> float:
+        asked = {"clients": 10, "rounds": 1, "partition": partition} | changes
+        return planning.estimate_seconds(Experiment.for_dataset(algorithm, "digits", **asked), 1, Timings(tmp_path))
+
+    one = seconds()
+    assert seconds(local_epochs=3) == pytest.approx(3 * one)
+    assert seconds(participation=0.5) == pytest.approx(one / 2)
+    assert seconds(partition="dirichlet:0.1+train-share=0.25") == pytest.approx(one / 4)
+    assert seconds(partition="dirichlet:0.1+of=20") == pytest.approx(one / 2)
+    assert seconds(partition="fixed-size:0.1,40") == pytest.approx(10 * 40 * 0.75 / 10)
+    assert seconds("gpfl") == pytest.approx(timing.RELATIVE_COST["gpfl"] * one)
+    assert seconds(local_steps=7) == pytest.approx(10 * 7)
+    # fine-tuned by five epochs before every test, here after every second round
+    assert seconds("fedavgft", every=2) == pytest.approx(one + 5 * one / 2)
+
+
+def test_a_timing_is_one_of_the_networks_steps_and_tests() -> None:
+    found = timing.measured(Experiment.for_dataset("fedavg", "digits", clients=2))
+    assert 0 < found.test < found.step < 10
+
+
+def test_the_methods_costs_are_those_that_were_measured() -> None:
+    rows = json.loads((Path(__file__).parents[2] / "benchmarks" / "methods_cpu.json").read_text())["rows"]
+    ratios = {row["name"].removeprefix("fedavg+"): row["ratio"] for row in rows}
+    assert {name: ratio for name, ratio in ratios.items() if ratio >= 1.3} == timing.RELATIVE_COST
+    assert timing.relative_cost("scaffold+dbe") == ratios["scaffold"] and timing.relative_cost("fedavg+dbe") == 1
+
+
+def test_several_artefacts_share_their_runs(make) -> None:
+    fast, paper = make("fast", seeds=1), make("paper", seeds=1)
+    both = [*planning.plan(fast), *planning.plan(paper)]
+    once = planning.each_once(both)
+    runs = [entry for entry in both if entry.experiment]
+    assert len(once) < len(runs) and len(once) == len({entry.experiment.data.partition + entry.row for entry in once})
+    longest = max(entry.rounds for entry in runs if entry.row == "FedAvg" and entry.column == "digits, skewed")
+    assert [e.rounds for e in once if e.row == "FedAvg" and e.column == "digits, skewed"] == [longest]
 
 
 @pytest.mark.parametrize(
@@ -79,13 +129,6 @@ def test_with_the_stop_rule_a_run_takes_far_fewer_rounds_than_it_may(changes: di
     assert planning.expected_rounds(FMNIST_PRACTICAL.experiment("fedavg", **changes)) == rounds
 
 
-def test_tests_that_are_rarer_cost_less() -> None:
-    often, rarely = (FMNIST_PRACTICAL.experiment("fedavg", every=every) for every in (1, 5))
-    first, second = (planning.estimate_seconds(each, 1, {})[0] for each in (often, rarely))
-    training = first * 6 / 7
-    assert second == pytest.approx(training + (first - training) / 5)
-
-
 def test_absent_data_are_named(make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pflrepro.papers.studied.missing_data", lambda name, root: f"data set {name} not downloaded")
     found = make("fast", methods=["fedavg"])
@@ -96,20 +139,6 @@ def test_absent_data_are_named(make, monkeypatch: pytest.MonkeyPatch) -> None:
         found.run(progress=False)
     fill(found, "fedavg", "skewed", [10, 50, 60], [10, 50, 60])
     assert {entry.state for entry in found.plan()} == {"done"}, "what was run needs no data"
-
-
-def test_a_changed_timing_key_is_another_guess(store: Store) -> None:
-    """Seconds a round are those of the same method, data, network, clients and local work."""
-    experiment = SKEWED.experiment("fedavg")
-    put(store, experiment, 10, 20, 30, 40, 50)
-    timings = planning.seconds_a_round(store)
-    assert list(timings.values()) == [pytest.approx((4 * 2.0 + 5 * 0.5) / 4)]
-    for other in (SKEWED.experiment("fedper"), PAIRS.experiment("fedavg"), SKEWED.experiment("fedavg", local_epochs=2)):
-        assert "rough guess" in planning.estimate_seconds(other, 4, timings)[1]
-    assert (
-        planning.estimate_seconds(SKEWED.experiment("fedavg", seed=5, lr=0.2), 4, timings)[1]
-        == "timings of stored runs"
-    )
 
 
 def test_rows_with_options_of_their_own_are_planned_apart(make) -> None:

@@ -36,7 +36,7 @@ class DANN(Method):
         hidden: width of D; 256 [BR].
     """
 
-    revision: ClassVar[int] = 2  # 2: slots are places in the cohort
+    revision: ClassVar[int] = 2  # 2: labels by place in the cohort, which `dann/fedbr` has
 
     weight: NonNegative = 0.01
     hidden: AtLeastOne = 256

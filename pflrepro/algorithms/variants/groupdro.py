@@ -39,4 +39,5 @@ class FedBRGroupDRO(GroupDRO):
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)
-        return kept | Tree(slot=local.only(["momentum"])) if "momentum" in local else kept, upload
+        slot = local.only(["momentum"])
+        return kept | (Tree(slot=slot) if slot else Tree()), upload

@@ -9,18 +9,16 @@ from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_range, check_word
+from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree
 
 
 @dataclass(frozen=True)
 class FedDecorr(Method):
-    """FedDecorr: CE + beta l_D, l_D from the K x K correlations of the batch's features z, standardised with the batch's mean
-    and its unbiased variance s^2; gradients flow through both. Z^ [B, K] are the standardised features.
+    """FedDecorr: CE + beta l_D, l_D from the K x K correlations of the batch's features z [B, K], standardised with the batch's mean
+    and its unbiased standard deviation s; gradients flow through both:
 
-    `paper`: Z^ = (z - mean) / (s + 1e-4), M = Z^T Z^ / B, l_D = (1/K^2) ||M||_F^2, the diagonal included [recalled; BR-code].
-    `official`: Z^ = (z - mean) / sqrt(s^2 + 1e-8) [recalled], M = Z^T Z^, l_D = (1/B) mean over the off-diagonal entries of M^2
-    [off]: about B times the other for the same beta.
+    Z^ = (z - mean) / (s + 1e-4), M = Z^T Z^ / B, l_D = (1/K^2) ||M||_F^2, the diagonal included [recalled; BR-code].
     The gradient by z grows with 1 / s: a feature that hardly varies magnifies the rounding of z, so that runs which differ by rounding
     part within rounds (numbers in docs/papers/baselines.md).
     A batch of one row has l_D = 0. ||M||_F is taken from Z^ Z^T, which has the same norm and is B x B. Averaged with p_i.
@@ -28,31 +26,20 @@ class FedDecorr(Method):
 
     Attributes:
         decorrelation: beta; 0.1 [BR, off]. 0 is FedAvg.
-        decorrelation_form: `paper` (recommended for FedBR's tables: its own function) or `official`, which FedBR says it used [BR].
     """
 
-    decorrelation: float = 0.1
-    decorrelation_form: str = "paper"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("decorrelation of FedDecorr", self.decorrelation, 0)
-        check_word("decorrelation_form of FedDecorr", self.decorrelation_form, ("paper", "official"))
+    decorrelation: NonNegative = 0.1
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
-        return value + self.decorrelation * self.correlation(out.z, batch), out
+        return value + self.decorrelation * correlation(out.z, batch), out
 
-    def correlation(self, z: Tensor, batch: Tree) -> Tensor:
-        """l_D of the true rows of z [B, K]."""
-        rows, features = batch.mask.sum().clamp(min=1), z.shape[1]
-        centred = (z - mean(z, batch)) * batch.mask[:, None]
-        variance = (centred**2).sum(0) / (rows - 1).clamp(min=1)
-        if self.decorrelation_form == "official":
-            standard = centred / (variance + 1e-8).sqrt()
-            diagonal = (standard**2).sum(0)
-            squares = ((standard @ standard.T) ** 2).sum() - (diagonal**2).sum()
-            return squares / (features * max(features - 1, 1)) / rows
-        spread = torch.where(variance > 0, variance, 1.0).sqrt()  # a constant column: 0 / 1, and a finite gradient
-        standard = centred / (spread + 1e-4)
-        return ((standard @ standard.T) ** 2).sum() / (rows * features) ** 2
+
+def correlation(z: Tensor, batch: Tree) -> Tensor:
+    """l_D of the true rows of z [B, K]."""
+    rows, features = batch.mask.sum().clamp(min=1), z.shape[1]
+    centred = (z - mean(z, batch)) * batch.mask[:, None]
+    variance = (centred**2).sum(0) / (rows - 1).clamp(min=1)
+    spread = torch.where(variance > 0, variance, 1.0).sqrt()  # a constant column: 0 / 1, and a finite gradient
+    standard = centred / (spread + 1e-4)
+    return ((standard @ standard.T) ** 2).sum() / (rows * features) ** 2

@@ -6,44 +6,34 @@ from dataclasses import dataclass
 
 import torch
 
-from pflrepro.algorithms.received_loss import ReceivedLoss
+from pflrepro.algorithms.received_loss import ReportedLoss
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_range, check_word
+from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree
 
 _SMALLEST = 1e-10  # added to every loss [off]
 
 
 @dataclass(frozen=True)
-class QFFL(ReceivedLoss):
-    """q-FFL: min_w sum_k (p_k / (q + 1)) F_k(w)^{q+1}; q = 0 is FedAvg's objective with equal client weights.
+class QFFL(ReportedLoss):
+    """q-FFL by q-FedAvg: min_w sum_k (p_k / (q + 1)) F_k(w)^{q+1}; q = 0 is FedAvg's objective with equal client weights.
 
-    F_k is the loss of the received w^t, w_k the model after local training, L = 1 / eta.
-    `q-fedavg`: d_k = L (w^t - w_k), D_k = F_k^q d_k, h_k = q F_k^{q-1} |d_k|^2 + L F_k^q, w^{t+1} = w^t - sum_k D_k / sum_k h_k.
-    `reweighted`: w^{t+1} = sum_k F_k^q w_k / sum_k F_k^q, which is what GRP-FED generalises.
-    Both are computed from F_k / max_j F_j, since F^10 runs over and under; the result is the same. Sums are over the cohort and
+    F_k is the loss of the received w^t, w_k the model after local training, L = 1 / eta;
+    d_k = L (w^t - w_k), D_k = F_k^q d_k, h_k = q F_k^{q-1} |d_k|^2 + L F_k^q, w^{t+1} = w^t - sum_k D_k / sum_k h_k.
+    Computed from F_k / max_j F_j, since F^10 runs over and under; the result is the same. Sums are over the cohort and
     without p_k: the reference draws clients with probabilities n_k / n instead [off], here the run draws them uniformly. With
     client momentum L = 1 / eta is only nominal.
 
     Attributes:
         q: 10, the constant that GRP-FED's adaptive exponent starts from, "the same as q-FFL" [GRP, its reading inferred].
-        form: `q-fedavg` (recommended: the algorithm of the paper) or `reweighted`; GRP-FED does not say which [?].
     """
 
-    q: float = 10.0
-    form: str = "q-fedavg"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("q of q-FFL", self.q, 0)
-        check_word("form of q-FFL", self.form, ("q-fedavg", "reweighted"))
+    q: NonNegative = 10.0
 
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         largest = (uploads.F + _SMALLEST).max()
         f = (uploads.F + _SMALLEST) / largest
         powers = f**self.q
-        if self.form == "reweighted":
-            return Tree(params=uploads.params.mix(powers / powers.sum()))
         received = server.params.only(uploads.params)
         moves = uploads.params.map(lambda new, old: old - new, received)  # d_k / L
         lengths = sum(leaf.reshape(len(leaf), -1).square().sum(1) for leaf in moves.leaves())

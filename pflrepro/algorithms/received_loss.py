@@ -1,8 +1,8 @@
-"""What the methods of fairness and robustness share: every client also reports a loss."""
+"""What the methods of fairness and robustness share: every client also reports a loss of the received model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,7 +10,6 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method, cross_entropy
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context
-from pflrepro.errors import check_word
 from pflrepro.trees import Tree
 
 
@@ -50,30 +49,20 @@ class ReportedLoss(Method):
 
 
 @dataclass(frozen=True)
-class ReceivedLoss(ReportedLoss):
-    """FedAvg whose upload also holds F_i, the loss of the received model; 0 with `first` for a client that takes no step.
+class FirstLoss(ReportedLoss):
+    """The same, F_i being the loss of the round's first step, on a mixed batch where the run mixes; 0 for a client without a step.
 
-    Attributes:
-        loss_of: over which samples. `all`: one more forward pass over the training samples before training, norm layers with their
-            running statistics. `first`: the batch of the round's first step, mixed where the run mixes; costs nothing.
+    The model is still the received one there, so no further pass is made.
     """
-
-    loss_of: str = field(default="all", kw_only=True)  # behind the own options of a method
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_word("samples that the received model's loss is taken over", self.loss_of, ("all", "first"))
 
     @property
     def scans(self) -> bool:
-        return self.loss_of == "all"
+        return False
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         return super().begin(common, own, client, ctx) | Tree(taken=torch.zeros_like(ctx.scalars.rate))
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
-        if self.scans:
-            return value, out
-        kept = Tree(F=torch.where(local.taken > 0, local.F, value), taken=torch.ones_like(local.taken))
-        return value, out | Tree(keep=kept)
+        first = Tree(F=torch.where(local.taken > 0, local.F, value), taken=torch.ones_like(local.taken))
+        return value, out | Tree(keep=first)

@@ -296,7 +296,50 @@ _REFUSED = (
 
 
 # A departure from a method that a printed number needs: a subclass in `variants/`, named `method/departure`.
-VARIANTS: dict[str, Entry] = _methods()
+VARIANTS: dict[str, Entry] = _methods(
+    Entry(
+        "dann/fedbr",
+        "DANN",
+        "Guo et al., ICML 2023",
+        "variants.dann:FedBRDANN",
+        differs="its labels are places in the cohort, and later rounds begin with a step of the discriminator [BR-code]",
+    ),
+    Entry(
+        "fedcm/fedbr",
+        "FedCM",
+        "Guo et al., ICML 2023",
+        "variants.fedcm:FedBRFedCM",
+        differs="the direction is mixed into the momentum buffer itself, and divided by the run's number of steps [BR-code]",
+    ),
+    Entry(
+        "fedmix/fedbr",
+        "FedMix",
+        "Guo et al., ICML 2023",
+        "variants.fedmix:FedBRFedMix",
+        differs="new averages at every step, the same for all clients; the third term over the batch's size once more [BR-code]",
+    ),
+    Entry(
+        "groupdro/fedbr",
+        "GroupDRO",
+        "Guo et al., ICML 2023",
+        "variants.groupdro:FedBRGroupDRO",
+        differs="weights and momentum belong to places in the cohort, and the momentum goes on from round to round [BR-code]",
+    ),
+    Entry(
+        "moon/fedbr",
+        "Moon",
+        "Guo et al., ICML 2023",
+        "variants.moon:FedBRMoon",
+        differs="the head reads a projection, which is compared; the base of the previous model stays the initial one [BR-code]",
+    ),
+    Entry(
+        "vhl/fedbr",
+        "VHL",
+        "Guo et al., ICML 2023",
+        "variants.vhl:FedBRVHL",
+        differs="no further outputs; logits are aligned, in all epochs, and real samples with real ones alone [BR-code]",
+    ),
+)
 
 
 def names() -> list[str]:

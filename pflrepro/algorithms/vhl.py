@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from pflrepro.algorithms.contract import Method, below, by_label, mean
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Source
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.checked import AtLeastOne, Count, NonNegative, Positive
+from pflrepro.errors import UserError
 from pflrepro.models.layers import is_linear
 from pflrepro.models.stylegan2 import class_images
 from pflrepro.trees import Tree
@@ -28,31 +29,24 @@ class VHL(Method):
 
     Virtual images come from an untrained StyleGAN-v2, one latent distribution a class (`pflrepro.models.stylegan2`), as many of each
     class; cropped at random after padding by 4, and flipped, once when the set is made (in both released codes whenever one is
-    taken). Every step draws `virtual_batch` of them with replacement.
+    taken). Every step draws `virtual_batch` of them with replacement. Their classes are C further ones: the head, one linear layer,
+    has 2C outputs [off].
 
     SupCon of samples a, unit features u, temperature tau: -(1/|P(a)|) sum_{p in P(a)} log(e^{u_a u_p / tau} / sum_q e^{u_a u_q / tau}),
     q all others, P(a) those of them with the class of a; 0 where there are none, mean over all samples. The first one, L_align, is
-    taken over the whole batch, B real samples and V detached virtual ones, all of them anchors [off, BR-code]; the second among the
+    taken over the whole batch, B real samples and V detached virtual ones, all of them anchors [off, BR-code], where virtual class
+    c is real class c; of a mixed batch (Mixup) over the mixed samples, by share with both classes. The second is among the
     virtual ones alone. Running statistics are those of the real samples as they are trained on.
-    As in FedBR's port: classes=shared, compare=logits, positives=kind, align_epochs=0.
 
     Tested: w, the first C outputs.
 
     Attributes:
-        classes: `extra`: virtual classes are C further classes, the linear head has 2C outputs [off]; recommended, since what the
-            port in FedBR's release makes of it is an accident. `shared`: virtual class c is real class c [BR-code: no further outputs].
-        compare: what is aligned: `features` [off] or `logits` [BR-code].
         virtual_samples: 2000 (CIFAR10, RotatedMNIST; CIFAR100: 20000) [BR].
         virtual_batch: 32 [BR]; 128 [off].
-        common_draws: a step's virtual batch is drawn once for all clients of the cohort [BR-code], or each draws its own.
         virtual_weight: alpha; 1 [BR].
         align_weight: gamma; 1 [off, BR-code].
-        positives: P(a) in L_align: `all` of its class [off], or those of its own `kind`, real or virtual [BR-code, which lowers virtual
-            labels by C although they were not raised]: real samples then attract real ones and are pushed from all virtual ones.
         align_epochs: both SupCon terms count in the first so many local epochs of a round, 5 [off]; 0: in all [BR-code]. With a
             fixed number of steps an epoch is as many steps as draw n_i samples [inferred].
-        aligned: of a mixed batch (Mixup) L_align takes the features of the `mixed` samples, by share with both classes, or of the
-            `unmixed` ones [BR-code], which costs one more pass.
         cluster_weight: of SupCon(virtual); 0.1 [off, BR-code].
         supcon_temperature: tau; 0.07 [off, BR-code].
     """
@@ -60,43 +54,26 @@ class VHL(Method):
     large_supply: ClassVar[bool] = True
     revision: ClassVar[int] = 3  # 2: the limit of the alignment; 3: the alignment over the whole batch
 
-    classes: str = "extra"
-    compare: str = "features"
-    virtual_samples: int = 2000
-    virtual_batch: int = 32
-    virtual_weight: float = 1.0
-    align_weight: float = 1.0
-    positives: str = "all"
-    align_epochs: int = 5
-    aligned: str = "mixed"
-    cluster_weight: float = 0.1
-    supcon_temperature: float = 0.07
-    common_draws: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_word("classes of VHL", self.classes, ("extra", "shared"))
-        check_word("compare of VHL", self.compare, ("features", "logits"))
-        check_word("positives of VHL", self.positives, ("all", "kind"))
-        check_word("aligned of VHL", self.aligned, ("mixed", "unmixed"))
-        check_range("VHL's align_epochs", self.align_epochs, 0, integer=True)
-        for option in ("virtual_samples", "virtual_batch"):
-            check_range(f"VHL's {option}", getattr(self, option), 1, integer=True)
-        for option in ("virtual_weight", "align_weight", "cluster_weight"):
-            check_range(f"VHL's {option}", getattr(self, option), 0)
-        check_range("VHL's supcon_temperature", self.supcon_temperature, 0, open_low=True)
+    virtual_samples: AtLeastOne = 2000
+    virtual_batch: AtLeastOne = 32
+    virtual_weight: NonNegative = 1.0
+    align_weight: NonNegative = 1.0
+    align_epochs: Count = 5
+    cluster_weight: NonNegative = 0.1
+    supcon_temperature: Positive = 0.07
 
     # ---- on the host -------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
         parts = super().layout(setup)
-        if self.classes == "shared":
-            return parts
-        head = parts["head"].params
-        if not is_linear(head):
-            raise UserError("VHL's classes=extra needs a head of one linear layer; use classes=shared for this network")
-        further = setup.module("vhl/head", lambda: nn.Linear(setup.features, setup.classes, bias="bias" in head))
-        wider = head.map(lambda own, more: torch.cat([own, more]), further)
-        return parts | {"head": replace(parts["head"], params=wider)}
+        return parts | {"head": self.head(parts["head"], setup)}
+
+    def head(self, head: Part, setup: Setup) -> Part:
+        """The run's head with C outputs more."""
+        if not is_linear(head.params):
+            raise UserError("VHL's further classes need a head of one linear layer; vhl/fedbr takes any")
+        bias = "bias" in head.params
+        further = setup.module("vhl/head", lambda: nn.Linear(setup.features, setup.classes, bias=bias))
+        return replace(head, params=head.params.map(lambda own, more: torch.cat([own, more]), further))
 
     def supply(self, source: Source, t: int) -> Tree | None:
         given = super().supply(source, t)
@@ -114,39 +91,43 @@ class VHL(Method):
         return Tree(x=x, y=torch.as_tensor(labels, device=x.device))
 
     def phases(self, clock: Clock) -> list[Phase]:
-        draws = {"virtual": Draw("uniform", (self.virtual_batch,), common=self.common_draws)}
-        if self.align_epochs:
-            draws["epoch"] = Draw("pass")
+        draws = {"virtual": self.draw()} | ({"epoch": Draw("pass")} if self.align_epochs else {})
         return [phase.drawing(**draws) if phase.local else phase for phase in super().phases(clock)]
+
+    def draw(self) -> Draw:
+        """The numbers that a step's virtual batch follows from."""
+        return Draw("uniform", (self.virtual_batch,))
 
     # ---- one client --------------------------------------------------------------------------------------------------------
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        value, out = super().loss(params, local, batch, ctx)
+        value, real = super().loss(params, local, batch, ctx)
         if "virtual" not in batch:
-            return value, out
+            return value, real
         held = ctx.common.supplied.virtual
         rows = below(batch.virtual, len(held.y))
         y, virtual = held.y[rows], self.forward(params, held.x[rows], ctx)
-        target = y + ctx.task.classes if self.classes == "extra" else y
-        value = value + self.virtual_weight * F.cross_entropy(virtual.logits, target)
-        seen = "z" if self.compare == "features" else "logits"
-        v = F.normalize(virtual[seen], dim=1)
-        real, batch_aligned = out, batch
-        if self.aligned == "unmixed" and "unmixed" in batch:
-            real, batch_aligned = self.forward(params, batch.unmixed, ctx), batch.without(["partner"])
-        u = F.normalize(real[seen], dim=1)
-        near = by_label(lambda labels: self.align(u, v.detach(), labels, y, batch.mask), batch_aligned)
+        value = value + self.virtual_weight * F.cross_entropy(virtual.logits, self.target(y, ctx))
+        v = self.unit(virtual)
+        near = self.align(params, real, v.detach(), y, batch, ctx)
         cluster = self.supcon(v, y, torch.ones_like(y))
-        return value + self.counts(batch) * (self.align_weight * near + self.cluster_weight * cluster), out
+        return value + self.counts(batch) * (self.align_weight * near + self.cluster_weight * cluster), real
+
+    def target(self, y: Tensor, ctx: Context) -> Tensor:
+        """The outputs that virtual samples of classes y are to have."""
+        return y + ctx.task.classes
+
+    def unit(self, out: Tree) -> Tensor:
+        """What is aligned, of length 1: the features [B, K]."""
+        return F.normalize(out.z, dim=1)
 
     def counts(self, batch: Tree) -> Tensor | float:
         """1 in the epochs in which the features are aligned, 0 in the others."""
         return (batch.epoch < self.align_epochs).to(batch.epoch) if self.align_epochs else 1.0
 
-    def align(self, u: Tensor, v: Tensor, real: Tensor, virtual: Tensor, mask: Tensor) -> Tensor:
-        """L_align of unit features u [B, K] of the real samples of `mask`, and v [V, K], with their labels."""
-        labels = torch.cat([real, virtual if self.positives == "all" else -1 - virtual])
-        return self.supcon(torch.cat([u, v]), labels, torch.cat([mask, torch.ones_like(virtual).to(mask)]))
+    def align(self, params: Tree, real: Tree, v: Tensor, y: Tensor, batch: Tree, ctx: Context) -> Tensor:
+        """L_align of the batch, whose outputs are `real`, and of virtual samples with unit features v [V, K] and classes y."""
+        u, mask = self.unit(real), torch.cat([batch.mask, torch.ones_like(y).to(batch.mask)])
+        return by_label(lambda labels: self.supcon(torch.cat([u, v]), torch.cat([labels, y]), mask), batch)
 
     def supcon(self, u: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
         """The supervised contrastive loss of unit features u [A, K], mean over the rows of `mask`, which alone count."""

@@ -22,8 +22,8 @@ NETWORKS = (  # column, the published file's data set and model, ours, shape, cl
 )
 METHODS = (  # printed, ours, options
     ("FedAvg", "fedavg", ()),
-    ("Moon", "moon", (("projection", "fedbr"),)),
-    ("VHL", "vhl", (("virtual_samples", 20), ("classes", "shared"))),
+    ("Moon", "moon/fedbr", ()),
+    ("VHL", "vhl/fedbr", (("virtual_samples", 20),)),
     ("FedCM", "fedcm", ()),
     ("FedBR", "fedbr", ()),
 )

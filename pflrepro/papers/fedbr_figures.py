@@ -110,11 +110,10 @@ FIGURE7 = Artefact(
 )
 
 # ---- ablations ---------------------------------------------------------------------------------------------------------------------
-# The width of the extra layer is not said for this figure [?]: the baselines' projection.
-_LAYER = {"mu": 0.0, "projection": "fedbr"}
+# The width of the extra layer is not said for this figure [?]: the projection of MOON, which without its term is FedAvg with it.
 _ONLY10 = (
-    row("FedAvg, extra layer", "moon", key="fedavg-layer", **_LAYER),
-    fedbr("FedBR, extra layer", "fedbr-layer", host="moon", **_LAYER),
+    row("FedAvg, extra layer", "moon/fedbr", key="fedavg-layer", mu=0.0),
+    fedbr("FedBR, extra layer", "fedbr-layer", host="moon/fedbr", mu=0.0),
     fedbr("Mixture, K = 0", "mixture-0", pseudo="mixture", mixed_samples=0, pseudo_refresh="once"),
     fedbr("Mixture, K = 1", "mixture-1", pseudo="mixture", mixed_samples=1, pseudo_refresh="once"),
     fedbr("RSM, balanced", "balanced", pseudo_balanced=True, pseudo_refresh="once"),

@@ -34,14 +34,6 @@ from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.table import Table
 
 LAMBDA = {name: {"pseudo_weight": 0.1} for name in ("rotated-cifar10", "rotated-cifar10-half")}  # [BR A]
-PORT = {
-    "classes": "shared",
-    "compare": "logits",
-    "positives": "kind",
-    "align_epochs": 0,
-    "aligned": "unmixed",
-    "common_draws": True,
-}
 MNIST = {"dataset": "RotatedMNIST", "model": "CNN"}
 CIFAR10 = {"dataset": "RotatedCIFAR10", "model": "VGG11"}
 CIFAR100 = {"dataset": "CIFAR100", "model": "CCT"}
@@ -58,17 +50,13 @@ def fedbr(label: str = "FedBR", key: str = "fedbr", host: str = "fedavg", **opti
 
 FEDAVG = row("FedAvg")
 FEDPROX = row("FedProx", mu=0.1)  # of 0.001, 0.01, 0.1 [BR A]; [BR-code]
-MOON = row(
-    "Moon", mu=0.01, projection="fedbr", previous="initial-base"
-)  # of 0.01 to 10, widths 256, 128 [BR A]; [BR-code]
-DANN = row("DANN", later_rounds="discriminator", labels="slot")  # weight 0.01 of 0.01, 0.1, 1 [BR A]; [BR-code]
-GROUPDRO = row("GroupDRO", "groupdro+mixup", key="groupdro", state_of="slot", keep_momentum=True)  # [BR-code]
-FEDMIX = row(
-    "FedMix", scaling="released", pool_refresh="step", common_draws=True
-)  # lambda 0.1 of 0.01, 0.1, 0.2 [BR A]; [BR-code]
+MOON = row("Moon", "moon/fedbr", key="moon", mu=0.01)  # of 0.01 to 10 [BR A]; [BR-code]
+DANN = row("DANN", "dann/fedbr", key="dann")  # weight 0.01 of 0.01, 0.1, 1 [BR A]; [BR-code]
+GROUPDRO = row("GroupDRO", "groupdro/fedbr+mixup", key="groupdro")  # [BR-code]
+FEDMIX = row("FedMix", "fedmix/fedbr", key="fedmix")  # lambda 0.1 of 0.01, 0.1, 0.2 [BR A]; [BR-code]
 MIXUP = row("FedAvg + Mixup", "fedavg+mixup", aliases=("Mixup",))
-VHL = row("VHL", **PORT)
-FEDCM = row("FedCM", "fedcm+mixup", key="fedcm", momentum_mode="code", divisor="local-steps")  # [BR-code]
+VHL = row("VHL", "vhl/fedbr", key="vhl")
+FEDCM = row("FedCM", "fedcm/fedbr+mixup", key="fedcm")  # [BR-code]
 FEDDECORR, FEDNTD = row("FedDecorr"), row("FedNTD")
 FEDBR = fedbr(aliases=("FedBR (Ours)",))
 ONCE = fedbr("FedBR", "fedbr-once", pseudo_refresh="once", aliases=("FedBR (32 pseudo-data)",))
@@ -146,8 +134,8 @@ TABLE2 = Artefact(
     "fedbr/table2",
     "FedBR Table 2: against virtual data (VHL)",
     rows=(
-        row("VHL (2000 virtual data)", "vhl", **PORT),
-        row("VHL (20000 virtual data)", "vhl", key="vhl-20000", virtual_samples=20_000, **PORT),
+        row("VHL (2000 virtual data)", "vhl/fedbr", key="vhl"),
+        row("VHL (20000 virtual data)", "vhl/fedbr", key="vhl-20000", virtual_samples=20_000),
         ONCE,
     ),
     columns=(

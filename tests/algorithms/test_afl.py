@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from pflrepro.algorithms.afl import AFL, shares
-from pflrepro.algorithms.phases import Clock, Phase
-from pflrepro.algorithms.received_loss import ReceivedLoss
+from pflrepro.algorithms.phases import Phase
+from pflrepro.algorithms.received_loss import FirstLoss, ReportedLoss
 from pflrepro.algorithms.task import Context
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
@@ -29,11 +26,11 @@ def numbers(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def aggregated(method: AFL, weights: torch.Tensor, ids: list[int], losses: torch.Tensor, t: int = 0) -> Tree:
+def aggregated(method: AFL, weights: torch.Tensor, ids: list[int], losses: torch.Tensor) -> Tree:
     """The server after a round in which client k uploads the model (k + 1) and its loss."""
     server = Tree(params=Tree(base=Tree(w=numbers(0.0))), weights=weights)
     uploads = Tree(params=Tree(base=Tree(w=numbers(*ids)[:, None] + 1)), F=losses)
-    ctx = Context(task=None, kinds={}, scalars=Tree(), clock=Clock(t, 10))
+    ctx = Context(task=None, kinds={}, scalars=Tree())
     return method.aggregate(server, uploads, Tree(id=torch.tensor(ids)), ctx)
 
 
@@ -42,7 +39,7 @@ def test_a_round_by_hand() -> None:
     new = aggregated(AFL(), numbers(1, 1, 1) / 3, [0, 1, 2], numbers(1, 2, 3))
     torch.testing.assert_close(new.weights, numbers(7, 10, 13) / 30)
     torch.testing.assert_close(new.params.base.w, numbers(2))
-    new = aggregated(AFL(weight_step=2.0, step_decay=0.5), numbers(0.25, 0.5, 0.25), [0, 1, 2], numbers(1, 2, 3), t=1)
+    new = aggregated(AFL(weight_step=1.0), numbers(0.25, 0.5, 0.25), [0, 1, 2], numbers(1, 2, 3))
     torch.testing.assert_close(new.weights, numbers(0, 0.125, 0.875))  # (1.25, 2.5, 3.25), theta = 4.75 / 2
     torch.testing.assert_close(new.params.base.w, numbers(2.0))
 
@@ -57,35 +54,37 @@ def test_absent_clients_keep_their_weight_and_the_cohort_its_sum() -> None:
     torch.testing.assert_close(shares(numbers(0, 0)), numbers(0.5, 0.5))
 
 
-def test_the_floor() -> None:
-    new = aggregated(AFL(weight_step=9.0, floor=0.25), numbers(0.5, 0.5), [0, 1], numbers(0, 1))
-    torch.testing.assert_close(new.weights, numbers(0.2, 0.8))  # (0, 1) -> (0.25, 1) / 1.25
-
-
-@dataclass(frozen=True)
-class Spy(ReceivedLoss):
+class Noting:
     """Notes the reported losses."""
 
-    seen: list = field(default_factory=list, compare=False)
+    seen: list = []  # noqa: RUF012
 
     def aggregate(self, server, uploads, cohort, ctx):
         self.seen.append((server.params, cohort.id.tolist(), uploads.F))
         return super().aggregate(server, uploads, cohort, ctx)
 
 
-@pytest.mark.parametrize("loss_of", ["all", "first"])
-def test_the_reported_loss_is_that_of_the_received_model(federation, simulate, loss_of: str) -> None:
-    spy = Spy(loss_of=loss_of)
-    ours = simulate(spy, rounds=2, participation=0.6, local_epochs=2)
-    assert len(spy.seen) == 2
+class OfAll(Noting, ReportedLoss):
+    pass
+
+
+class OfFirst(Noting, FirstLoss):
+    pass
+
+
+@pytest.mark.parametrize("kind", [OfAll, OfFirst])
+def test_the_reported_loss_is_that_of_the_received_model(federation, simulate, kind: type[ReportedLoss]) -> None:
+    Noting.seen.clear()
+    ours = simulate(kind(), rounds=2, participation=0.6, local_epochs=2)
+    assert len(Noting.seen) == 2
     model = build_model("mlp", federation.shape, federation.classes, 0)
     model.base.double(), model.head.double()
-    for t, (params, ids, losses) in enumerate(spy.seen):
+    for t, (params, ids, losses) in enumerate(Noting.seen):
         model.base.load_state_dict(dict(params.base))
         model.head.load_state_dict(dict(params.head))
         for i, reported in zip(ids, losses, strict=True):
             rows = federation.rows["train"][i]
-            if loss_of == "first":
+            if kind is OfFirst:
                 rows = batches(federation, Phase(), ours.settings, 0, t, i, "clients/train")[0]
             with torch.no_grad():
                 expected = F.cross_entropy(model.head(model.base(federation.x[rows].double())), federation.y[rows])
@@ -95,14 +94,14 @@ def test_the_reported_loss_is_that_of_the_received_model(federation, simulate, l
 def test_reporting_a_loss_changes_no_model(simulate) -> None:
     settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5}
     fedavg = simulate("fedavg", **settings).replicas[0].server
-    for loss_of in ("all", "first"):
-        assert_close(simulate(ReceivedLoss(loss_of=loss_of), **settings).replicas[0].server, fedavg, 0)
+    for kind in (ReportedLoss, FirstLoss):
+        assert_close(simulate(kind(), **settings).replicas[0].server, fedavg, 0)
 
 
 def test_without_a_step_the_first_loss_is_zero(simulate) -> None:
-    spy = Spy(loss_of="first")
-    simulate(spy, rounds=1, batch_size=12, drop_last=True)
-    assert [bool(value) for value in spy.seen[0][2]] == [True, False, True, False, True]
+    Noting.seen.clear()
+    simulate(OfFirst(), rounds=1, batch_size=12, drop_last=True)
+    assert [bool(value) for value in Noting.seen[0][2]] == [True, False, True, False, True]
 
 
 def test_equal_losses_leave_equal_weights(federation, simulate) -> None:
@@ -115,35 +114,6 @@ def test_equal_losses_leave_equal_weights(federation, simulate) -> None:
     torch.testing.assert_close(ours.weights, numbers(1, 1, 1) / 3)
 
 
-def test_the_start(federation, simulate) -> None:
-    sizes = simulate(AFL(start="sizes"), rounds=0).replicas[0].server.weights
-    np.testing.assert_allclose(sizes.numpy(), federation.sizes("train") / federation.sizes("train").sum())
-
-
-def test_the_average_of_the_iterates(federation, simulate) -> None:
-    """It is tested, and does not touch the training."""
-    last = [simulate(AFL(), rounds=rounds).replicas[0].server for rounds in (1, 2, 3)]
-    ours = simulate(AFL(tested="average"), rounds=3)
-    server = ours.replicas[0].server
-    assert_close(server.only(["params", "weights"]), last[2])
-    assert_close(server.average, (last[0].params + last[1].params + last[2].params) / 3)
-    model = build_model("mlp", federation.shape, federation.classes, 0)
-    model.base.double().load_state_dict(dict(server.average.base))
-    model.head.double().load_state_dict(dict(server.average.head))
-    for i, rows in enumerate(federation.rows["test"][:4]):
-        with torch.no_grad():
-            scores = model.head(model.base(federation.x[rows].double()))
-        expected = float(F.cross_entropy(scores, federation.y[rows], reduction="sum"))
-        assert ours.history(0)["loss"][-1, i] == pytest.approx(expected, abs=1e-10)
-    assert ours.history(0)["correct"][0].tolist() == simulate(AFL(), rounds=0).history(0)["correct"][0].tolist()
-
-
-def test_wrong_options_are_refused() -> None:
-    for options, message in (
-        ({"tested": "mean"}, "tested of AFL 'mean'"),
-        ({"start": "half"}, "start of AFL 'half'"),
-        ({"weight_step": -1.0}, "weight_step must be"),
-        ({"loss_of": "last"}, "samples that the received model's loss"),
-    ):
-        with pytest.raises(UserError, match=message):
-            AFL(**options)
+def test_a_negative_step_is_refused() -> None:
+    with pytest.raises(UserError, match="weight_step of AFL must be"):
+        AFL(weight_step=-1.0)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.dann import DANN
 from pflrepro.algorithms.phases import Clock, Phase
+from pflrepro.algorithms.variants.dann import FedBRDANN
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
@@ -29,12 +30,18 @@ def discriminator(h: torch.Tensor, d: Tree) -> torch.Tensor:
     return h @ d["third.weight"].T + d["third.bias"]
 
 
-@pytest.mark.parametrize(
-    ("weight", "ratio", "later"), [(0.5, 1.0, "model"), (0.0, 3.0, "model"), (0.5, 2.0, "discriminator")]
-)
-def test_the_alternation(federation, simulate, weight: float, ratio: float, later: str) -> None:
+@dataclass(frozen=True)
+class ByClient(FedBRDANN):
+    """The variant's order of steps, on labels that do not depend on places."""
+
+    def domain(self, ctx):
+        return ctx.info.id
+
+
+@pytest.mark.parametrize(("kind", "weight"), [(DANN, 0.5), (DANN, 0.0), (ByClient, 0.5)])
+def test_the_alternation(federation, simulate, kind: type[DANN], weight: float) -> None:
     """Two rounds of five clients with incomplete batches, written as a plain loop; with weight 0 the model never meets D."""
-    method = DANN(weight=weight, hidden=8, discriminator_rate=ratio, later_rounds=later)
+    method = kind(weight=weight, hidden=8)
     server = simulate(method, rounds=0).replicas[0].server.params
     ours = simulate(method, rounds=2, local_epochs=2)
     n = federation.sizes("train")
@@ -44,17 +51,17 @@ def test_the_alternation(federation, simulate, weight: float, ratio: float, late
     def features(params: Tree, x: torch.Tensor) -> torch.Tensor:
         return torch.func.functional_call(split.base, dict(params.base), (x.double(),))
 
-    def stepped(params: Tree, names: tuple[str, ...], loss, rate: float) -> Tree:
+    def stepped(params: Tree, names: tuple[str, ...], loss) -> Tree:
         wanted = params.only(names).map(lambda leaf: leaf.detach().requires_grad_())
         grads = torch.autograd.grad(loss(params | wanted), list(wanted.leaves()))
-        return params | (wanted - rate * wanted.refill(iter(grads))).map(torch.Tensor.detach)
+        return params | (wanted - 0.05 * wanted.refill(iter(grads))).map(torch.Tensor.detach)
 
     for t in range(2):
         uploads = []
         for i in range(federation.clients):
             params = server
             for rows in batches(federation, Phase(batch=10), ours.settings, 0, t, i, "clients/train"):
-                turned = t > 0 and later == "discriminator"
+                turned = t > 0 and kind is ByClient
                 of_model, of_own = (rows[5:], rows[:5]) if turned else (rows[:5], rows[5:])
 
                 def model_loss(w: Tree, rows=of_model, i=i) -> torch.Tensor:
@@ -67,11 +74,11 @@ def test_the_alternation(federation, simulate, weight: float, ratio: float, late
                     z = features(w, federation.x[rows])
                     return F.cross_entropy(discriminator(z, w.discriminator), torch.full((len(rows),), i))
 
-                model_step = (("base", "head"), model_loss, 0.05), of_model
-                own_step = (("discriminator",), own_loss, 0.05 * ratio), of_own
-                for (names, loss, rate), used in (own_step, model_step) if turned else (model_step, own_step):
+                model_step = (("base", "head"), model_loss), of_model
+                own_step = (("discriminator",), own_loss), of_own
+                for (names, loss), used in (own_step, model_step) if turned else (model_step, own_step):
                     if len(used):
-                        params = stepped(params, names, loss, rate)
+                        params = stepped(params, names, loss)
             uploads.append(params)
         server = uploads[0].map(
             lambda *leaves: sum(k * leaf for k, leaf in zip(n, leaves, strict=True)) / n.sum(), *uploads[1:]
@@ -106,15 +113,15 @@ def test_a_single_batch_is_a_model_step(simulate) -> None:
 
 
 def test_slot_labels_change_the_training(simulate) -> None:
-    client, slot = (simulate(DANN(labels=labels)).replicas[0].server.params for labels in ("client", "slot"))
+    client, slot = (simulate(kind()).replicas[0].server.params for kind in (ByClient, FedBRDANN))
     assert float((client.discriminator - slot.discriminator).squared_norm()) > 1e-8
 
 
 def test_with_slots_only_as_many_labels_as_places_are_ever_pushed_up(simulate) -> None:
     """Two clients a round: outputs 2, 3 and 4 are nobody's label, so that their biases only fall."""
     settings = {"participation": 0.4, "rounds": 4}
-    first = simulate(DANN(labels="slot"), rounds=0).replicas[0].server.params.discriminator["third.bias"]
-    last = simulate(DANN(labels="slot"), **settings).replicas[0].server.params.discriminator["third.bias"]
+    first = simulate(FedBRDANN(), rounds=0).replicas[0].server.params.discriminator["third.bias"]
+    last = simulate(FedBRDANN(), **settings).replicas[0].server.params.discriminator["third.bias"]
     assert bool((last[2:] < first[2:]).all()) and bool((last[:2] > first[:2]).any())
 
 
@@ -122,11 +129,7 @@ def test_its_shape_and_wrong_options(federation, simulate) -> None:
     shapes = simulate(DANN(), rounds=0).replicas[0].server.params.discriminator.map(lambda leaf: tuple(leaf.shape))
     sizes = [(256, 32), (256, 256), (federation.clients, 256)]
     assert [shapes[f"{layer}.weight"] for layer in ("first", "second", "third")] == sizes
-    with pytest.raises(UserError, match="unknown labels of DANN 'slots'; valid: slot, client"):
-        DANN(labels="slots")
-    with pytest.raises(UserError, match="unknown later_rounds of DANN 'both'"):
-        DANN(later_rounds="both")
-    with pytest.raises(UserError, match="DANN's hidden must be"):
+    with pytest.raises(UserError, match="hidden of DANN must be"):
         DANN(hidden=0)
 
 

@@ -1,4 +1,4 @@
-"""FedCM: the global direction, its two momentum rules, every group with its own."""
+"""FedCM: the global direction, every group with its own; FedBR's variant with its momentum rule."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from pflrepro.algorithms.dbe import PRBM
 from pflrepro.algorithms.fedcm import FedCM
 from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.variants.fedcm import FedBRFedCM
 from pflrepro.errors import UserError
 from pflrepro.settings import Settings
 from pflrepro.simulation import Simulation
@@ -24,16 +25,15 @@ def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
         torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("mode", ["clean", "code"])
-def test_alpha_one_is_fedavg(simulate, mode: str) -> None:
+@pytest.mark.parametrize("kind", [FedCM, FedBRFedCM])
+def test_alpha_one_is_fedavg(simulate, kind: type[FedCM]) -> None:
     settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5, "weight_decay": 0.02}
-    ours = simulate(FedCM(alpha=1.0, momentum_mode=mode), **settings).replicas[0].server.params
+    ours = simulate(kind(alpha=1.0), **settings).replicas[0].server.params
     assert_close(ours, simulate("fedavg", **settings).replicas[0].server.params, 0)
 
 
 # ---- written again in plain PyTorch ----------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Spy(FedCM):
+class Spy:
     """Keeps the batches, round by round and client by client."""
 
     batches = {}  # noqa: RUF012
@@ -42,6 +42,9 @@ class Spy(FedCM):
         key = (int(ctx.scalars.t), int(ctx.info.id))
         self.batches.setdefault(key, []).append((batch.x, batch.y))
         return super().step(local, batch, ctx)
+
+
+SPIES = {"clean": type("CleanSpy", (Spy, FedCM), {}), "code": type("CodeSpy", (Spy, FedBRFedCM), {})}
 
 
 def plain_client(w: dict, delta: dict, batches: list, mode: str, momentum: float, decay: float, scaled: bool) -> dict:
@@ -68,7 +71,7 @@ def test_three_rounds_in_plain_pytorch(federation, simulate, mode: str, momentum
     """With unequal numbers of steps, weight decay (mixed like the gradient) and a client that never takes one."""
     Spy.batches.clear()
     settings = {"momentum": momentum, "weight_decay": 0.02, "drop_last": True, "local_epochs": 2}
-    ours = simulate(Spy(momentum_mode=mode), rounds=3, **settings).replicas[0].server
+    ours = simulate(SPIES[mode](), rounds=3, **settings).replicas[0].server
     sizes = {i: len(rows) for i, rows in enumerate(federation.rows["train"])}
     w = dict(simulate("fedavg", rounds=0).replicas[0].server.params.flat())
     delta = {path: torch.zeros_like(value) for path, value in w.items()}
@@ -149,11 +152,11 @@ def test_if_nobody_takes_a_step_delta_stays(federation) -> None:
 
 
 def test_the_first_round(federation, simulate) -> None:
-    """Delta = 0: `clean` is FedAvg at a tenth of the rate, `code` is FedAvg."""
+    """Delta = 0: it is FedAvg at a tenth of the rate, FedBR's is FedAvg."""
     tenth = simulate("fedavg", rounds=1, lr=RATE / 10).replicas[0].server.params
     assert_close(simulate(FedCM(), rounds=1).replicas[0].server.params, tenth)
     fedavg = simulate("fedavg", rounds=1, momentum=0.9).replicas[0].server.params
-    assert_close(simulate(FedCM(momentum_mode="code"), rounds=1, momentum=0.9).replicas[0].server.params, fedavg)
+    assert_close(simulate(FedBRFedCM(), rounds=1, momentum=0.9).replicas[0].server.params, fedavg)
 
 
 def test_the_direction_does_not_blow_up_under_momentum(simulate) -> None:
@@ -163,7 +166,7 @@ def test_the_direction_does_not_blow_up_under_momentum(simulate) -> None:
     assert float(delta.squared_norm()) < 100 * float(gradient.squared_norm())
 
 
-@pytest.mark.parametrize("options", [{"alpha": 1.5}, {"alpha": -0.1}, {"momentum_mode": "released"}])
+@pytest.mark.parametrize("options", [{"alpha": 1.5}, {"alpha": -0.1}])
 def test_impossible_values_are_refused(options: dict) -> None:
     with pytest.raises(UserError, match=f"{next(iter(options))} of FedCM"):
         FedCM(**options)
@@ -184,6 +187,6 @@ def test_the_servers_rate_stretches_the_step(simulate) -> None:
 def test_the_divisor_of_fixed_steps(simulate) -> None:
     """Rounds of 4 steps, of which the first takes one: behind it the direction is four times smaller with the run's number."""
     settings = {"rounds": 1, "local_steps": 4, "first_steps": 1, "drop_last": True}
-    steps, fixed = (simulate(FedCM(divisor=kind), **settings).replicas[0].server for kind in ("steps", "local-steps"))
-    assert_close(steps.delta, 4.0 * fixed.delta)
-    assert_close(steps.params, fixed.params, 0)
+    steps, fixed = (simulate(kind(), **settings).replicas[0].server for kind in (FedCM, FedBRFedCM))
+    # the plain rule scales the whole first round by alpha, the other one nothing of it
+    assert_close(steps.delta, 0.1 * 4.0 * fixed.delta)

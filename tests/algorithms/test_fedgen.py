@@ -1,4 +1,4 @@
-"""FedGen: the generator, the clients' loss, the server's training; both forms, written again in plain PyTorch."""
+"""FedGen: the generator, the clients' loss, the server's training, written again in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pflrepro.errors import UserError
 from pflrepro.trees import Tree
 
 SMALL = {"server_steps": 4, "noise": 6, "hidden": 7, "rows": 8}
-FORMS = [{"form": "simplified"}, {"form": "official", "generator_decay": 0.01, "diversity": 0.5}]
 
 
 def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
@@ -62,85 +61,45 @@ def spy():
     return Spy
 
 
-def drawn_labels(u: torch.Tensor, federation, form: str) -> torch.Tensor:
+def drawn_labels(u: torch.Tensor, federation) -> torch.Tensor:
     pool = [k for k, n in enumerate(federation.counts().sum(0).tolist()) for _ in range(n)]
-    pool = sorted(set(pool)) if form == "official" else pool
     return torch.tensor([pool[int(float(v) * len(pool))] for v in u])
 
 
 @pytest.mark.parametrize("name", ["fedgen", "fedgen+dbe"])
-@pytest.mark.parametrize("form", ["simplified", "official"])
-def test_without_weight_the_generator_teaches_nothing(simulate, name: str, form: str) -> None:
-    options = SMALL | {"weight": 0.0, "form": form}
+def test_without_weight_the_generator_teaches_nothing(simulate, name: str) -> None:
+    options = SMALL | {"weight": 0.0}
     ours = simulate(name, options=options, participation=0.6).replicas[0].server.params.without(["generator"])
     assert_close(ours, simulate(name.replace("fedgen", "fedavg"), participation=0.6).replicas[0].server.params, 0)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form["form"])
-def test_the_clients_loss(federation, simulate, spy, form: dict) -> None:
-    simulate(spy(**(SMALL | form)))
+def test_the_clients_loss(federation, simulate, spy) -> None:
+    simulate(spy(**SMALL))
     assert len(spy.losses) > 10
     for params, batch, out, ctx, value in spy.losses:
         head, classes = params.head, federation.classes
         generator = Plain(ctx.common.params.generator)
-        labels = drawn_labels(batch.u, federation, form["form"])
+        labels = drawn_labels(batch.u, federation)
         with torch.no_grad():
             generated = F.cross_entropy(
                 F.linear(generator(batch.noise, labels, classes), head.weight, head.bias), labels
             )
-            expected = F.cross_entropy(out.logits, batch.y)
-            t, b = float(ctx.scalars.t), len(batch.y)
-            if form["form"] == "simplified":
-                expected = expected + generated
-            elif t > 0 and b > 1:  # a module with batch norm refuses a single row
-                same = F.linear(generator(batch.noise[:b], batch.y, classes), head.weight, head.bias)
-                teacher, student = same.log_softmax(1), out.logits.log_softmax(1)
-                divergence = F.kl_div(student, teacher, log_target=True, reduction="batchmean")
-                expected = expected + max(1e-4, 10 * 0.98**t) * (8 / 5 * generated + divergence)
-        if not (form["form"] == "official" and t > 0 and b == 1):
-            torch.testing.assert_close(value, expected, rtol=0, atol=1e-10)
+        torch.testing.assert_close(value, F.cross_entropy(out.logits, batch.y) + generated, rtol=0, atol=1e-10)
 
 
-def test_generated_features_count_in_the_first_epochs_only(simulate) -> None:
-    """With no epoch at all the official form is FedAvg; with as many as there are, the limit does nothing."""
-    settings = {"participation": 0.6, "local_epochs": 2, "rounds": 3}
-    options = SMALL | {"form": "official"}
-    runs = [
-        simulate("fedgen", options=options | limit, **settings).replicas[0].server.params.without(["generator"])
-        for limit in ({"generated_epochs": 0}, {"generated_epochs": 1}, {"generated_epochs": 2}, {})
-    ]
-    assert_close(runs[0], simulate("fedavg", **settings).replicas[0].server.params, 0)
-    assert_close(runs[2], runs[3], 0)
-    assert float((runs[1] - runs[0]).squared_norm()) > 1e-6 and float((runs[1] - runs[2]).squared_norm()) > 1e-6
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form["form"])
-def test_the_server_trains_its_generator_with_adam(federation, simulate, spy, form: dict) -> None:
-    simulation = simulate(spy(**(SMALL | form)), participation=0.6)
+def test_the_server_trains_its_generator_with_adam(federation, simulate, spy) -> None:
+    simulation = simulate(spy(**SMALL), participation=0.6)
     assert len(spy.steps) == 2 * SMALL["server_steps"]
     generator = Plain(spy.steps[0][0].params.generator)
-    decay = form.get("generator_decay", 0.0)
-    optimiser = torch.optim.Adam(generator.parameters(), lr=0.005, betas=(0.9, 0.999), eps=1e-8, weight_decay=decay)
+    optimiser = torch.optim.Adam(generator.parameters(), lr=0.005, betas=(0.9, 0.999), eps=1e-8)
     for _, uploads, batch, cohort, _, _ in spy.steps:
-        labels = drawn_labels(batch.u, federation, form["form"])
+        labels = drawn_labels(batch.u, federation)
         features = generator(batch.noise, labels, federation.classes)
         logits = [
             F.linear(features, w, b)
             for w, b in zip(*uploads.params.head.only(["weight", "bias"]).values(), strict=True)
         ]
-        if form["form"] == "simplified":
-            loss = F.cross_entropy(sum(p * values for p, values in zip(cohort.p, logits, strict=True)), labels)
-        else:
-            held = cohort.counts / cohort.counts.sum(0).clamp(min=1)
-            loss = sum(
-                (held[i, labels] * F.cross_entropy(v, labels, reduction="none")).mean() for i, v in enumerate(logits)
-            )
-            pairs = [
-                ((batch.noise[i] - batch.noise[j]) ** 2).mean() * (features[i] - features[j]).abs().mean()
-                for i in range(8)
-                for j in range(8)
-            ]
-            loss = loss + 0.5 * torch.exp(-torch.stack(pairs).mean())
+        loss = F.cross_entropy(sum(p * values for p, values in zip(cohort.p, logits, strict=True)), labels)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -151,32 +110,20 @@ def test_the_server_trains_its_generator_with_adam(federation, simulate, spy, fo
         )
 
 
-@pytest.mark.parametrize("embedded", [False, True])
-def test_generated_features_pass_by_the_personal_bias_unless_asked(simulate, spy, embedded: bool) -> None:
-    """With a personal bias, only the real features are shifted; with `embed_generated`, the generated ones too."""
-    composed = dataclass(frozen=True)(type("WithBias", (PRBM, spy), {}))
-    simulate(composed(**SMALL, embed_generated=embedded))
+def test_generated_features_pass_by_the_personal_bias(simulate, spy) -> None:
+    """With a personal bias, only the real features are shifted."""
+    composed = dataclass(frozen=True)(type("WithBias", (PRBM, spy), {}))(**SMALL)
+    simulate(composed)
     params, batch, out, ctx, value = spy.losses[-1]
     bias = params.bias.b.detach()
     assert float(bias.abs().max()) > 0
-    labels = composed(**SMALL, embed_generated=embedded).labels(batch.u, ctx)
+    labels = composed.labels(batch.u, ctx)
     with torch.no_grad():
         features = Plain(ctx.common.params.generator)(batch.noise, labels, ctx.task.classes)
-        generated = F.cross_entropy(F.linear(features + embedded * bias, params.head.weight, params.head.bias), labels)
+        generated = F.cross_entropy(F.linear(features, params.head.weight, params.head.bias), labels)
         shifted = F.linear(out.z + bias, params.head.weight, params.head.bias)
     torch.testing.assert_close(out.logits.detach(), shifted.detach(), rtol=0, atol=1e-12)
     torch.testing.assert_close(value, F.cross_entropy(shifted, batch.y).detach() + generated, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_embedded_generated_features_change_nothing_without_a_plug_in(simulate, form: dict) -> None:
-    one, two = (simulate("fedgen", options=SMALL | form | {"embed_generated": on}).replicas[0] for on in (False, True))
-    assert_close(one.server, two.server, 0)
-    biased = [
-        simulate("fedgen+prbm", options=SMALL | form | {"embed_generated": on}).replicas[0].clients.params.bias.b
-        for on in (False, True)
-    ]
-    assert float((biased[0] - biased[1]).abs().max()) > 1e-6
 
 
 def test_labels_are_drawn_as_often_as_they_occur(federation, simulate, spy) -> None:
@@ -185,16 +132,12 @@ def test_labels_are_drawn_as_often_as_they_occur(federation, simulate, spy) -> N
     total = int(counts.sum())
     grid = (torch.arange(total).double() + 0.5) / total
     assert torch.bincount(spy(**SMALL).labels(grid, ctx), minlength=len(counts)).tolist() == counts.tolist()
-    official = spy(**SMALL, form="official").labels(torch.linspace(0, 1, 1001).double(), ctx)
-    assert (
-        sorted(set(official.tolist())) == torch.nonzero(counts).flatten().tolist()
-    )  # also for u = 1: no class that nobody has
-    assert spy(**SMALL).labels(torch.ones(1), ctx).tolist() == [int(torch.nonzero(counts).max())]
+    assert spy(**SMALL).labels(torch.ones(1), ctx).tolist() == [
+        int(torch.nonzero(counts).max())
+    ]  # no class that nobody has
 
 
-@pytest.mark.parametrize(
-    "options", [{"form": "pfllib"}, {"rows": 1}, {"noise": 0}, {"weight": -1.0}, {"server_steps": -1}]
-)
+@pytest.mark.parametrize("options", [{"rows": 1}, {"noise": 0}, {"weight": -1.0}, {"server_steps": -1}])
 def test_impossible_values_are_refused(options: dict) -> None:
-    with pytest.raises(UserError, match="FedGen"):
+    with pytest.raises(UserError, match=f"{next(iter(options))} of fedgen must be"):
         build_method("fedgen", options)

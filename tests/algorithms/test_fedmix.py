@@ -1,4 +1,4 @@
-"""FedMix: the pool of averages, the first-order term, its scalings."""
+"""FedMix: the pool of averages, the first-order term; FedBR's variant with new averages at every step."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method, mean, one_hot
 from pflrepro.algorithms.fedmix import FedMix
+from pflrepro.algorithms.variants.fedmix import FedBRFedMix
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
@@ -35,7 +36,7 @@ def test_the_pool_has_the_means_of_groups_of_each_client() -> None:
     ends = np.cumsum((0, *sizes))
     rows = [np.arange(a, b) for a, b in pairwise(ends)]
     data = Federation(values[:, None], torch.arange(12) % 3, rows, [[]] * 4)
-    pool = FedMix(samples=3).pool(DataSource(data, 0, torch.float64, 4))
+    pool = FedMix(samples=3).exchanged(DataSource(data, 0, torch.float64, 4)).averages
     assert pool.x.shape == (4, 1) and pool.y.shape == (4, 3)  # 7 // 3 = 2, one of two samples, none, one
     members = [
         {k for k in range(12) if round(float(total)) >> k & 1} for total in pool.x[:, 0] * torch.tensor([3.0, 3, 2, 3])
@@ -54,11 +55,10 @@ def test_the_pool_is_made_once(federation) -> None:
     assert_close(FedMix().supply(source, 0), FedMix().supply(source, 0))
 
 
-def test_every_average_is_drawn(simulate) -> None:
+def test_every_average_is_drawn() -> None:
     """Uniform draws become numbers 0..P-1, also a draw that was rounded up to 1."""
     ctx = SimpleNamespace(common=Tree(supplied=Tree(averages=Tree(y=torch.arange(4)))))
-    batch = Tree(y=torch.zeros(5), average=torch.tensor([0.0, 0.24, 0.25, 0.99, 1.0, 0.5]))
-    assert FedMix().drawn(batch, ctx).y.tolist() == [0, 0, 1, 3, 3]
+    assert FedMix().drawn(torch.tensor([0.0, 0.24, 0.25, 0.99, 1.0]), ctx).y.tolist() == [0, 0, 1, 3, 3]
 
 
 def test_new_averages_of_every_step() -> None:
@@ -68,7 +68,7 @@ def test_new_averages_of_every_step() -> None:
         [np.array([4, 0, 2]), np.zeros(0, int), np.array([1, 3])],
     )
     data = Federation(values[:, None], torch.arange(5) % 3, rows, [[]] * 3)
-    method = FedMix(samples=2, pool_refresh="step")
+    method = FedBRFedMix(samples=2)
     supplied = method.supply(DataSource(data, 0, torch.float64, 4), 0)
     assert method.supply(DataSource(data, 0, torch.float64, 4), 1) is None
     ctx = SimpleNamespace(
@@ -76,7 +76,7 @@ def test_new_averages_of_every_step() -> None:
         samples=lambda rows: data.batch(rows, torch.float64),
         task=SimpleNamespace(classes=3),
     )
-    drawn = method.fresh(torch.tensor([[0.4, 0.0, 0.99], [0.5, 0.49, 0.5], [1.0, 0.5, 1.0]]), ctx)
+    drawn = method.drawn(torch.tensor([[0.4, 0.0, 0.99], [0.5, 0.49, 0.5], [1.0, 0.5, 1.0]]), ctx)
     assert drawn.x[:, 0].tolist() == [(16 + 4) / 2, (2 + 8) / 2, 8]
     assert drawn.y.tolist() == [[0, 0.5, 0.5], [0.5, 0.5, 0], [1, 0, 0]]
 
@@ -92,9 +92,16 @@ class Squared(Method):
         return mean(0.5 * errors.square().sum(1), batch), Tree(logits=out)
 
 
-@pytest.mark.parametrize(("scaling", "factor"), [("per-sample", 0.75), ("paper", 1), ("released", 0.75 / 4)])
-def test_the_third_term_of_a_linear_model_with_squared_loss(scaling: str, factor: float) -> None:
-    """It is l (1 - l) mean_b (A (1-l) x_b - e_b) . A xbar_b, over the true rows; as printed without the (1 - l)."""
+@dataclass(frozen=True)
+class Summed(FedBRFedMix):
+    """The variant's scaling of the third term, on a pool."""
+
+    drawn = FedMix.drawn
+
+
+@pytest.mark.parametrize(("kind", "factor"), [(FedMix, 0.75), (Summed, 0.75 / 4)])
+def test_the_third_term_of_a_linear_model_with_squared_loss(kind: type[FedMix], factor: float) -> None:
+    """It is l (1 - l) mean_b (A (1-l) x_b - e_b) . A xbar_b, over the true rows; in the variant over their number once more."""
     draw = torch.Generator().manual_seed(0)
     x, average = torch.randn(2, 5, 6, generator=draw, dtype=torch.float64)
     soft = torch.rand(5, 3, generator=draw, dtype=torch.float64)
@@ -103,7 +110,7 @@ def test_the_third_term_of_a_linear_model_with_squared_loss(scaling: str, factor
     drawn = torch.arange(5).double() / 5 + 0.01
     batch, supplied = Tree(x=x, y=y, mask=mask, average=drawn), Tree(averages=Tree(x=average, y=soft))
     ctx = SimpleNamespace(common=Tree(supplied=supplied))
-    method = type("Mixed", (FedMix, Squared), {})(mixing=0.25, scaling=scaling)
+    method = type("Mixed", (kind, Squared), {})(mixing=0.25)
     value, _ = method.loss(Tree(A=a), Tree(), batch, ctx)
     out = 0.75 * x @ a.T
     errors = out - F.one_hot(y, 3)
@@ -190,41 +197,27 @@ def test_backends_agree(simulate, model: str) -> None:
         assert_close(a.server.params, b.server.params, 1e-11)
 
 
-def test_a_pool_is_made_once_or_every_round(federation) -> None:
-    """In a new order, so of other samples, but as many averages with the same overall mean where all groups are full."""
-    source = DataSource(federation, 0, torch.float64, 4)
-    first = FedMix(samples=3).supply(source, 0).averages
-    assert FedMix(samples=3).supply(source, 1) is None
-    later = FedMix(samples=3, pool_refresh="round").supply(source, 1).averages
-    assert_close(FedMix(samples=3, pool_refresh="round").supply(source, 0).averages, first, 0)
-    assert later.x.shape == first.x.shape and (later.x - first.x).abs().max() > 0.1
-    whole = slice(0, len(federation.rows["train"][0]) // 3)  # client 0 has 24 samples: eight full groups
-    torch.testing.assert_close(later.x[whole].mean(0), first.x[whole].mean(0), rtol=0, atol=1e-12)
+def test_in_the_variant_all_clients_mix_with_the_same_averages_at_a_step(simulate) -> None:
+    for kind in (FedMix, FedBRFedMix):
 
+        class Drawn(kind):
+            seen: ClassVar[dict] = {}
 
-@pytest.mark.parametrize("refresh", ["once", "step"])
-def test_with_common_draws_all_clients_mix_with_the_same_averages_at_a_step(simulate, refresh: str) -> None:
-    class Spy(FedMix):
-        seen: ClassVar[dict] = {}
+            def drawn(self, u: torch.Tensor, ctx) -> Tree:
+                found = super().drawn(u, ctx)
+                self.seen.setdefault(int(ctx.info.id), []).append(found.x)
+                return found
 
-        def drawn(self, batch: Tree, ctx) -> Tree:
-            found = super().drawn(batch, ctx)
-            self.seen.setdefault(int(ctx.info.id), []).append(found.x)
-            return found
-
-    for common in (True, False):
-        Spy.seen = {}
-        simulate(Spy(pool_refresh=refresh, common_draws=common), rounds=1, drop_last=True)
-        first, last = Spy.seen[0], Spy.seen[4]  # of 24 and 30 samples: four steps and six
+        simulate(Drawn(), rounds=1, drop_last=True)
+        first, last = Drawn.seen[0], Drawn.seen[4]  # of 24 and 30 samples: four steps and six
         assert (len(first), len(last)) == (4, 6)
-        assert [torch.equal(a, b) for a, b in zip(first, last, strict=False)] == [common] * 4
+        assert [torch.equal(a, b) for a, b in zip(first, last, strict=False)] == [kind is FedBRFedMix] * 4
         assert not torch.equal(last[0], last[1])
 
 
-@pytest.mark.parametrize("refresh", ["once", "round", "step"])
+@pytest.mark.parametrize("method", [FedMix(), FedBRFedMix()], ids=lambda method: type(method).__name__)
 @pytest.mark.parametrize("backend", ["loop", "batched"])
-def test_a_resumed_run_makes_the_same_pool(simulate, backend: str, refresh: str) -> None:
-    method = FedMix(pool_refresh=refresh)
+def test_a_resumed_run_makes_the_same_averages(simulate, backend: str, method: FedMix) -> None:
     whole, stopped = (simulate(method, rounds=rounds, backend=backend) for rounds in (3, 2))
     resumed = Simulation(
         method, whole.federation, "mlp", whole.settings, [0], backend=backend, workers=1, dtype="float64"
@@ -237,15 +230,8 @@ def test_a_resumed_run_makes_the_same_pool(simulate, backend: str, refresh: str)
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"mixing": -0.1},
-        {"mixing": 1.5},
-        {"samples": 0},
-        {"scaling": "batch"},
-        {"pool_refresh": "epoch"},
-        {"mixing": float("nan")},
-    ],
+    [{"mixing": -0.1}, {"mixing": 1.5}, {"samples": 0}, {"mixing": float("nan")}],
 )
 def test_impossible_values_are_refused(options: dict) -> None:
-    with pytest.raises(UserError, match="FedMix"):
+    with pytest.raises(UserError, match=f"{next(iter(options))} of fedmix must be"):
         build_method("fedmix", options)

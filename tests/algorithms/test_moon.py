@@ -1,4 +1,4 @@
-"""MOON: its contrast, its projections, its previous models."""
+"""MOON: its contrast, its previous models; FedBR's variant with its projection."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import nn
 
 from pflrepro.algorithms.dbe import PRBM
 from pflrepro.algorithms.moon import Moon
+from pflrepro.algorithms.variants.moon import FedBRMoon
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
@@ -31,11 +32,10 @@ def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
 
 # ---- written again in plain PyTorch ----------------------------------------------------------------------------------------------
 class Plain:
-    """MOON on full batches, two epochs a round with momentum 0.5 at rate 0.05; parameters as {path: tensor}."""
+    """MOON, mu 3 and tau 0.5, on full batches, two epochs a round with momentum 0.5 at rate 0.05; parameters as {path: tensor}."""
 
-    def __init__(self, federation: Federation, options: dict, start: Tree) -> None:
-        self.federation, self.mu, self.tau = federation, options["mu"], options["tau"]
-        self.previous = options.get("previous", "last")
+    def __init__(self, federation: Federation, start: Tree, variant: bool) -> None:
+        self.federation, self.variant = federation, variant
         self.w = dict(start.flat())
         self.last = [dict(self.w) for _ in range(federation.clients)]
         self.seen = [0.0] * federation.clients
@@ -43,10 +43,9 @@ class Plain:
 
     def features(self, w: dict, x: torch.Tensor) -> torch.Tensor:
         z = F.relu(F.linear(x.flatten(1), w["base/1.weight"], w["base/1.bias"]))
-        layers = [name for name in ("first", "second", "third") if f"projector/{name}/weight" in w]
-        for name in layers:
-            z = F.linear(z, w[f"projector/{name}/weight"], w[f"projector/{name}/bias"])
-            z = z if name == layers[-1] else F.relu(z)
+        if self.variant:
+            z = F.relu(F.linear(z, w["projector/first/weight"], w["projector/first/bias"]))
+            z = F.linear(z, w["projector/second/weight"], w["projector/second/bias"])
         return z
 
     def round(self, biased: bool) -> None:
@@ -60,46 +59,36 @@ class Plain:
         bias = self.bias[i].clone().requires_grad_(biased)
         optimiser = torch.optim.SGD([*w.values(), *([bias] if biased else [])], lr=0.05, momentum=0.5)
         near, far = self.features(self.w, x), self.features(self.last[i], x)
-        weight = self.mu if self.previous != "last" else self.mu * self.seen[i]
+        weight = 3.0 if self.variant else 3.0 * self.seen[i]
         for _ in range(2):
             z = self.features(w, x)
             logits = F.linear(z + bias if biased else z, w["head/weight"], w["head/bias"])
-            pair = torch.stack([F.cosine_similarity(z, near), F.cosine_similarity(z, far)], 1) / self.tau
+            pair = torch.stack([F.cosine_similarity(z, near), F.cosine_similarity(z, far)], 1) / 0.5
             contrast = F.cross_entropy(pair, torch.zeros(len(y), dtype=torch.int64))
             optimiser.zero_grad()
             (F.cross_entropy(logits, y) + weight * contrast).backward()
             optimiser.step()
         w = {path: value.detach() for path, value in w.items()}
-        kept = {p: v for p, v in w.items() if self.previous != "initial-base" or not p.startswith("base/")}
+        kept = {p: v for p, v in w.items() if not (self.variant and p.startswith("base/"))}
         self.last[i], self.seen[i], self.bias[i] = self.last[i] | kept, 1.0, bias.detach()
         return w
 
 
-VARIANTS = [
-    (Moon, {}),
-    (BiasedMoon, {}),
-    (Moon, {"projection": "official"}),
-    (Moon, {"projection": "fedbr", "previous": "last-or-initial"}),
-    (Moon, {"projection": "fedbr-code", "previous": "initial-base"}),
-    (Moon, {"previous": "initial-base"}),
-]
-
-
-@pytest.mark.parametrize(("method", "options"), VARIANTS, ids=lambda value: str(getattr(value, "__name__", value)))
-def test_three_rounds_in_plain_pytorch(federation, simulate, method: type[Moon], options: dict) -> None:
+@pytest.mark.parametrize("kind", [Moon, BiasedMoon, FedBRMoon])
+def test_three_rounds_in_plain_pytorch(federation, simulate, kind: type[Moon]) -> None:
     rows = federation.rows
     few = Federation(federation.x, federation.y, rows["train"][:3], rows["test"][:3], classes=federation.classes)
-    options = {"mu": 3.0, "tau": 0.5} | options
+    method = kind(mu=3.0, tau=0.5)
     settings = {"federation": few, "batch_size": 100, "momentum": 0.5, "local_epochs": 2}
-    plain = Plain(few, options, simulate(method(**options), rounds=0, **settings).replicas[0].server.params)
-    ours = simulate(method(**options), rounds=3, **settings).replicas[0]
+    plain = Plain(few, simulate(method, rounds=0, **settings).replicas[0].server.params, kind is FedBRMoon)
+    ours = simulate(method, rounds=3, **settings).replicas[0]
     for _ in range(3):
-        plain.round(method is BiasedMoon)
+        plain.round(kind is BiasedMoon)
     for path, value in ours.server.params.flat().items():
         torch.testing.assert_close(value, plain.w[path], rtol=0, atol=1e-12, msg=path)
     for path, value in ours.clients.previous.flat().items():
         torch.testing.assert_close(value, torch.stack([last[path] for last in plain.last]), rtol=0, atol=1e-12)
-    if method is BiasedMoon:
+    if kind is BiasedMoon:
         torch.testing.assert_close(ours.clients.params.bias.b, torch.stack(plain.bias), rtol=0, atol=1e-12)
 
 
@@ -111,7 +100,7 @@ def test_mu_zero_is_fedavg(simulate) -> None:
 
 
 @dataclass(frozen=True)
-class Spy(Moon):
+class Spy(FedBRMoon):
     """Adds up what its loss has beyond cross-entropy."""
 
     extras = []  # noqa: RUF012
@@ -123,10 +112,10 @@ class Spy(Moon):
 
 
 def test_with_the_same_two_models_the_term_is_log_two_without_gradient(simulate) -> None:
-    """In round 0 with the initial model as the previous one; and with one client, which is the federation."""
+    """In round 0, with the initial model as the previous one; both are read through the same projection."""
     Spy.extras.clear()
-    ours, fedavg = simulate(Spy(mu=4.0, previous="last-or-initial"), rounds=1), simulate("fedavg", rounds=1)
-    assert_close(ours.replicas[0].server, fedavg.replicas[0].server)
+    ours, without = (simulate(kind, rounds=1) for kind in (Spy(mu=4.0), FedBRMoon(mu=0.0)))
+    assert_close(ours.replicas[0].server, without.replicas[0].server)
     assert Spy.extras == pytest.approx([4 * math.log(2)] * len(Spy.extras), abs=1e-12) and Spy.extras
 
 
@@ -182,64 +171,36 @@ def layout(method: Moon, federation: Federation, network: SplitModel) -> dict:
     return dict(setup_of(task, method, network, 0, torch.device("cpu"), torch.float64).parts)
 
 
-@pytest.mark.parametrize(
-    ("projection", "layers", "width"),
-    [
-        ("none", [], 32),
-        ("official", [(32, 32), (256, 32)], 256),
-        ("fedbr", [(256, 32), (128, 256)], 128),
-        ("fedbr-code", [(256, 32), (256, 256), (32, 256)], 32),
-    ],
-)
-def test_the_shapes(federation, projection: str, layers: list, width: int) -> None:
+def test_the_projection_and_the_head_behind_it(federation) -> None:
     network = build_model("mlp", federation.shape, federation.classes, 0)
-    parts = layout(Moon(projection=projection), federation, network)
-    found = parts["projector"].params if layers else Tree()
-    assert [tuple(found[name].weight.shape) for name in sorted(found)] == layers
-    assert parts["head"].kind == "shared" and tuple(parts["head"].params.weight.shape) == (federation.classes, width)
-    plain = network.head.weight.detach().double()
-    assert width != 32 or torch.equal(parts["head"].params.weight, plain)  # a head that fits keeps its initial weights
+    assert set(layout(Moon(), federation, network)) == {"base", "head"}
+    parts = layout(FedBRMoon(), federation, network)
+    assert [tuple(parts["projector"].params[name].weight.shape) for name in ("first", "second")] == [
+        (256, 32),
+        (128, 256),
+    ]
+    assert parts["head"].kind == "shared" and tuple(parts["head"].params.weight.shape) == (federation.classes, 128)
+    fitting = SplitModel(network.base, nn.Linear(128, federation.classes), 32)
+    kept = layout(FedBRMoon(), federation, fitting)["head"].params.weight
+    assert torch.equal(kept, fitting.head.weight.detach().double())  # a head that fits keeps its initial weights
 
 
 def test_a_head_that_cannot_be_fitted_is_refused(federation) -> None:
     base = build_model("mlp", federation.shape, federation.classes, 0).base
     deep = SplitModel(base, nn.Sequential(nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, federation.classes)), 32)
     with pytest.raises(UserError, match=r"head that is one linear layer, not one with 0\.weight"):
-        layout(Moon(projection="fedbr"), federation, deep)
+        layout(FedBRMoon(), federation, deep)
     assert layout(Moon(), federation, deep)["head"].params.keys() == {"0.weight", "0.bias", "2.weight", "2.bias"}
     unbiased = SplitModel(base, nn.Linear(32, federation.classes, bias=False), 32)
-    assert layout(Moon(projection="fedbr"), federation, unbiased)["head"].params.keys() == {"weight"}
+    assert layout(FedBRMoon(), federation, unbiased)["head"].params.keys() == {"weight"}
 
 
-@pytest.mark.parametrize("options", [{"mu": -1.0}, {"tau": 0.0}, {"projection": "mlp"}, {"previous": "first"}])
+@pytest.mark.parametrize("options", [{"mu": -1.0}, {"tau": 0.0}])
 def test_impossible_values_are_refused(options: dict) -> None:
-    with pytest.raises(UserError, match=f"{next(iter(options))} of MOON"):
+    with pytest.raises(UserError, match=f"{next(iter(options))} of Moon"):
         Moon(**options)
 
 
 def test_a_projection_beside_mean_regularisation_is_refused(simulate) -> None:
-    with pytest.raises(UserError, match="projection=none"):
-        simulate("moon+dbe", rounds=1, options={"projection": "official"})
-
-
-def test_the_previous_model_of_a_place(simulate) -> None:
-    """Two of five clients a round: places 0 and 1 have seen somebody, and hold the last model that was trained there."""
-    settings = {"participation": 0.4, "rounds": 3}
-    ours = simulate(Moon(state_of="slot"), **settings)
-    slot = ours.replicas[0].clients.slot
-    assert slot.seen.tolist() == [1, 1, 0, 0, 0]
-    own = simulate(Moon(), **settings)
-    last = own.dispatcher.cohort(own.replicas[0], 2)
-    assert [float(seen) for seen in own.replicas[0].clients.seen[last]] == [1, 1]
-    with pytest.raises(UserError, match="unknown state_of of MOON 'place'; valid: "):
-        Moon(state_of="place")
-
-
-def test_alone_a_place_is_the_client(federation, simulate) -> None:
-    rows = federation.rows["train"][0]
-    alone = Federation(federation.x, federation.y, [rows], [rows[:3]], classes=federation.classes)
-    place, client = (
-        simulate(Moon(state_of=whose), federation=alone, rounds=3).replicas[0].server.params
-        for whose in ("slot", "client")
-    )
-    assert_close(place, client, 0)
+    with pytest.raises(UserError, match="moon in place of moon/fedbr"):
+        simulate("moon/fedbr+dbe", rounds=1)

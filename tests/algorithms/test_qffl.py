@@ -1,4 +1,4 @@
-"""q-FFL: its normalised update, and the re-weighted average."""
+"""q-FFL: its normalised update."""
 
 from __future__ import annotations
 
@@ -43,8 +43,6 @@ def test_a_round_by_hand() -> None:
     """q = 2, eta = 0.1, w = 1, models 0.9 and 0.7, losses 1 and 2: d = (1, 3), D = (1, 12), h = (12, 76)."""
     new = aggregated(QFFL(2.0), [0.0, 1.0], [[0.0, 0.9], [0.0, 0.7]], [1.0, 2.0], 0.1)
     np.testing.assert_allclose(new, [0.0, 1 - 13 / 88], atol=1e-9)
-    new = aggregated(QFFL(1.0, "reweighted"), [0.0, 1.0], [[0.0, 0.9], [0.0, 0.6]], [1.0, 2.0], 0.1)
-    np.testing.assert_allclose(new, [0.0, 0.7], atol=1e-9)
 
 
 @pytest.mark.parametrize("q", [0.0, 0.5, 1.0, 10.0])
@@ -60,10 +58,9 @@ def test_the_common_factor_changes_nothing(q: float, scale: float) -> None:
 def test_extreme_losses_stay_finite_in_single_precision() -> None:
     uploads = Tree(params=Tree(base=Tree(w=torch.tensor([[0.9], [0.8], [0.7]]))), F=torch.tensor([0.0, 1e-3, 1e6]))
     ctx = Context(task=None, kinds={}, scalars=Tree(rate=torch.tensor(0.1)))
-    for form in ("q-fedavg", "reweighted"):
-        for q in (0.0, 0.5, 10.0):
-            new = QFFL(q, form).aggregate(Tree(params=Tree(base=Tree(w=torch.ones(1)))), uploads, Tree(), ctx)
-            assert 0.69 < float(new.params.base.w) < 1.0
+    for q in (0.0, 0.5, 10.0):
+        new = QFFL(q).aggregate(Tree(params=Tree(base=Tree(w=torch.ones(1)))), uploads, Tree(), ctx)
+        assert 0.69 < float(new.params.base.w) < 1.0
 
 
 def test_equal_losses_go_in_fedavgs_direction() -> None:
@@ -76,12 +73,9 @@ def test_equal_losses_go_in_fedavgs_direction() -> None:
 
 
 def test_q_zero_is_the_uniform_average(simulate) -> None:
-    """As is SCAFFOLD's first round; both forms agree in every round."""
+    """As is SCAFFOLD's first round."""
     scaffold = simulate("scaffold", rounds=1).replicas[0].server.params
     assert_close(simulate(QFFL(0.0), rounds=1).replicas[0].server.params, scaffold)
-    settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5}
-    one, other = (simulate(QFFL(0.0, form), **settings).replicas[0].server for form in ("q-fedavg", "reweighted"))
-    assert_close(one, other)
 
 
 def test_without_a_rate_nothing_moves(simulate) -> None:
@@ -89,8 +83,6 @@ def test_without_a_rate_nothing_moves(simulate) -> None:
     assert_close(still, start, 0)
 
 
-def test_wrong_options_are_refused() -> None:
-    with pytest.raises(UserError, match="unknown form of q-FFL 'qfedavg'; valid: q-fedavg, reweighted"):
-        QFFL(form="qfedavg")
-    with pytest.raises(UserError, match="q of q-FFL must be"):
+def test_a_negative_power_is_refused() -> None:
+    with pytest.raises(UserError, match="q of QFFL must be"):
         QFFL(-1.0)

@@ -31,21 +31,17 @@ def test_the_first_round_is_fedavg_with_uniform_weights(federation, simulate) ->
     assert_close(half, 0.5 * start + 0.5 * personal.mix(uniform))
 
 
-@pytest.mark.parametrize("option", ["I", "II"])
-def test_equal_clients_and_batches_are_fedavg_for_ever(federation, simulate, option: str) -> None:
+def test_equal_clients_and_batches_are_fedavg_for_ever(federation, simulate) -> None:
     settings = {"federation": equal_clients(federation), "rounds": 4, "batch_size": 100, "local_epochs": 2}
-    ours, fedavg = (
-        simulate(name, options=o, **settings) for name, o in (("scaffold", {"option": option}), ("fedavg", {}))
-    )
+    ours, fedavg = (simulate(name, **settings) for name in ("scaffold", "fedavg"))
     assert_close(ours.replicas[0].server.params, fedavg.replicas[0].server.params)
 
 
 @pytest.mark.parametrize("name", ["scaffold", "scaffold+dbe"])
-@pytest.mark.parametrize("option", ["I", "II"])
-def test_c_is_the_mean_over_all_clients_whoever_takes_part(simulate, name: str, option: str) -> None:
+def test_c_is_the_mean_over_all_clients_whoever_takes_part(simulate, name: str) -> None:
     """c = (1/N) sum over all clients of c_i, also with clients that have less than a batch; the bias of DBE has none."""
     settings = {"rounds": 4, "participation": 0.6, "drop_last": True, "momentum": 0.3}
-    replica = simulate(name, options={"option": option}, **settings).replicas[0]
+    replica = simulate(name, **settings).replicas[0]
     controls = replica.clients.control
     assert sorted(replica.server.control) == sorted(controls) == ["base", "head"]
     assert_close(replica.server.control, controls.map(lambda leaf: leaf.mean(0)))
@@ -53,14 +49,7 @@ def test_c_is_the_mean_over_all_clients_whoever_takes_part(simulate, name: str, 
     assert any(bool((leaf[0] != 0).any()) for leaf in controls.leaves())
 
 
-def test_both_options_agree_after_one_step(simulate) -> None:
-    """With T = 1 and a full batch, c_i+ is the gradient at w^t in both."""
-    one, two = (simulate("scaffold", rounds=3, batch_size=100, options={"option": option}) for option in ("I", "II"))
-    for name in ("server", "clients"):
-        assert_close(getattr(one.replicas[0], name), getattr(two.replicas[0], name))
-
-
-def test_option_two_after_one_step_is_the_gradient(simulate) -> None:
+def test_the_control_variate_of_one_step_is_the_gradient(simulate) -> None:
     start = simulate("local", rounds=0).replicas[0].clients.params
     step = (start - simulate("local", rounds=1, batch_size=100).replicas[0].clients.params) / 0.05
     assert_close(simulate("scaffold", rounds=1, batch_size=100).replicas[0].clients.control, step)
@@ -84,18 +73,6 @@ def test_a_rate_of_zero_leaves_everything_finite_and_still(simulate) -> None:
     assert_close(end.clients, start.clients, 0)
 
 
-def test_an_unknown_option_is_refused() -> None:
-    with pytest.raises(UserError, match="unknown option of SCAFFOLD 'III'; valid: II, I"):
-        build_method("scaffold", {"option": "III"})
-
-
-def test_weights_by_size_are_fedavgs(simulate) -> None:
-    """While all control variates are 0, in round 0, the average by sizes is FedAvg's; the control variates stay unweighted."""
-    ours, fedavg = simulate("scaffold", rounds=1, options={"weights": "sizes"}), simulate("fedavg", rounds=1)
-    for mine, theirs in zip(
-        ours.replicas[0].server.params.leaves(), fedavg.replicas[0].server.params.leaves(), strict=True
-    ):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
-    plain = simulate("scaffold", rounds=1).replicas[0].server.control
-    for mine, theirs in zip(ours.replicas[0].server.control.leaves(), plain.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+def test_a_wrong_rate_is_refused() -> None:
+    with pytest.raises(UserError, match="option server_rate of scaffold must be a number > 0"):
+        build_method("scaffold", {"server_rate": 0.0})

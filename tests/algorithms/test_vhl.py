@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.mixup import Mixup
 from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.variants.vhl import FedBRVHL
 from pflrepro.algorithms.vhl import VHL, augmented
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
@@ -43,19 +44,19 @@ def test_the_virtual_set_has_as_many_of_each_class(federation) -> None:
     assert VHL().supply(DataSource(federation, 0, torch.float64, 5), 1) is None
 
 
-def test_with_common_draws_all_clients_take_the_same_virtual_batch_at_a_step(simulate) -> None:
-    class Spy(VHL):
-        seen: ClassVar[dict] = {}
+def test_in_the_variant_all_clients_take_the_same_virtual_batch_at_a_step(simulate) -> None:
+    for kind, different in ((FedBRVHL, 1), (VHL, 5)):
 
-        def counts(self, batch: Tree) -> torch.Tensor | float:
-            self.seen.setdefault(len(batch.y), []).append(batch.virtual.tolist())
-            return super().counts(batch)
+        class Drawn(kind):
+            seen: ClassVar[list] = []
 
-    for common in (True, False):
-        Spy.seen = {}
-        simulate(Spy(**SMALL, common_draws=common), rounds=1, local_epochs=1, batch_size=30, fit_batch=True)
-        batches = [batch for found in Spy.seen.values() for batch in found]  # one step each of five clients
-        assert len(batches) == 5 and len({tuple(batch) for batch in batches}) == (1 if common else 5)
+            def counts(self, batch: Tree) -> torch.Tensor | float:
+                self.seen.append(tuple(batch.virtual.tolist()))
+                return super().counts(batch)
+
+        simulate(Drawn(**SMALL), rounds=1, local_epochs=1, batch_size=30, fit_batch=True)
+        assert len(Drawn.seen) == 5, "one step each of five clients"
+        assert len(set(Drawn.seen)) == different
 
 
 def test_images_are_cropped_and_flipped() -> None:
@@ -108,9 +109,9 @@ def test_a_head_of_several_layers_is_refused() -> None:
         classes, features = 3, 4
         parts = {"head": Part("shared", Tree({"0.weight": torch.ones(4, 4), "2.weight": torch.ones(3, 4)}))}  # noqa: RUF012
 
-    with pytest.raises(UserError, match="classes=shared"):
+    with pytest.raises(UserError, match="vhl/fedbr takes any"):
         VHL().layout(Setup())
-    assert VHL(classes="shared").layout(Setup()) == Setup.parts
+    assert FedBRVHL().layout(Setup()) == Setup.parts
 
 
 # ---- the loss ------------------------------------------------------------------------------------------------------------------
@@ -126,24 +127,25 @@ def test_supcon_in_numbers() -> None:
     assert float(found) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(("positives", "anchors"), [("all", 3), ("kind", 2)])
-def test_the_alignment_in_numbers(positives: str, anchors: int) -> None:
+@pytest.mark.parametrize("kind", [VHL, FedBRVHL])
+def test_the_alignment_in_numbers(kind: type[VHL]) -> None:
     """Two real samples of class 0 at 0 and 90 degrees, a virtual one at 0 and one of class 1 at 180, temperature 0.5.
 
-    All four are anchors; of its own kind only the real ones have a positive.
+    All four are anchors; in the variant only the real ones have a positive.
     """
     u, v = torch.tensor([[1.0, 0], [0, 1]], dtype=torch.float64), torch.tensor([[1.0, 0], [-1, 0]], dtype=torch.float64)
     e = np.exp
     first, second, third = np.log(1 + e(2) + e(-2)), np.log(3), np.log(e(2) + 1 + e(-2))
-    means = (first - (0 + 2) / 2) + (second - 0) + (third - (2 + 0) / 2) if anchors == 3 else first + second
-    found = VHL(supcon_temperature=0.5, positives=positives).align(
-        u, v, torch.tensor([0, 0]), torch.tensor([0, 1]), torch.ones(2, dtype=torch.float64)
+    means = (first - (0 + 2) / 2) + (second - 0) + (third - (2 + 0) / 2) if kind is VHL else first + second
+    batch = Tree(y=torch.tensor([0, 0]), mask=torch.ones(2, dtype=torch.float64))
+    found = kind(supcon_temperature=0.5).align(
+        Tree(), Tree(z=3 * u, logits=3 * u), v, torch.tensor([0, 1]), batch, None
     )
     assert float(found) == pytest.approx(means / 4, abs=1e-12)
 
 
-class Spy(VHL):
-    """Keeps what its loss was called with."""
+class Seen:
+    """Keeps what a loss was called with."""
 
     seen: list = []  # noqa: RUF012
 
@@ -151,6 +153,14 @@ class Spy(VHL):
         value, out = super().loss(params, local, batch, ctx)
         self.seen.append((params.map(torch.detach), batch, ctx, float(value.detach())))
         return value, out
+
+
+class Spy(Seen, VHL):
+    pass
+
+
+class FedBRSpy(Seen, FedBRVHL):
+    pass
 
 
 def contrast(anchor: torch.Tensor, others: list[torch.Tensor], same: list[bool], tau: float) -> float:
@@ -161,30 +171,25 @@ def contrast(anchor: torch.Tensor, others: list[torch.Tensor], same: list[bool],
     return float(np.mean(positives)) if positives else 0.0
 
 
-def align(u: torch.Tensor, v: torch.Tensor, real: torch.Tensor, virtual: torch.Tensor, positives: str) -> float:
+def align(u: torch.Tensor, v: torch.Tensor, real: torch.Tensor, virtual: torch.Tensor, kinds_apart: bool) -> float:
     """L_align at temperature 0.5, sample by sample."""
     both, labels, kinds = torch.cat([u, v]), torch.cat([real, virtual]), [0] * len(u) + [1] * len(v)
     total = 0.0
     for a in range(len(both)):
         others = [k for k in range(len(both)) if k != a]
-        same = [bool(labels[k] == labels[a]) and (positives == "all" or kinds[k] == kinds[a]) for k in others]
+        same = [bool(labels[k] == labels[a]) and (kinds[k] == kinds[a] or not kinds_apart) for k in others]
         total += contrast(both[a], [both[k] for k in others], same, 0.5) / len(both)
     return total
 
 
-@pytest.mark.parametrize("positives", ["all", "kind"])
-@pytest.mark.parametrize("compare", ["features", "logits"])
-@pytest.mark.parametrize("classes", ["extra", "shared"])
-@pytest.mark.parametrize(("mixed", "aligned"), [(False, "mixed"), (True, "mixed"), (True, "unmixed")])
-def test_the_four_terms(
-    federation, simulate, classes: str, compare: str, mixed: bool, aligned: str, positives: str
-) -> None:
+@pytest.mark.parametrize("kind", [Spy, FedBRSpy])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_the_four_terms(federation, simulate, kind: type[VHL], mixed: bool) -> None:
     weights = {"virtual_weight": 0.7, "align_weight": 0.3, "cluster_weight": 0.2, "supcon_temperature": 0.5}
-    weights |= {"aligned": aligned, "positives": positives}
-    Spy.seen = []
-    method = dataclass(frozen=True)(type("Mixed", (Mixup, Spy), {})) if mixed else Spy
-    simulate(method(**weights, **SMALL, classes=classes, compare=compare), rounds=1)
-    for params, batch, ctx, value in Spy.seen[:4] + Spy.seen[-2:]:
+    variant, Seen.seen = kind is FedBRSpy, []
+    method = dataclass(frozen=True)(type("Mixed", (Mixup, kind), {})) if mixed else kind
+    simulate(method(**weights, **SMALL), rounds=1)
+    for params, batch, ctx, value in Seen.seen[:4] + Seen.seen[-2:]:
         held, head = ctx.common.supplied.virtual, params.head
         rows = (batch.virtual * 24).long()
         x, y = held.x[rows], held.y[rows]
@@ -193,7 +198,7 @@ def test_the_four_terms(
         with torch.no_grad():
             z = [base(samples) for samples in (batch.x, x, batch.get("unmixed", batch.x))]
             logits = [F.linear(features, head.weight, head.bias) for features in z]
-        u, v, whole = z if compare == "features" else logits
+        u, v, whole = logits if variant else z
         kinds = (
             [(1.0, batch.y)] if not mixed else [(float(batch.share), batch.y), (1 - float(batch.share), batch.partner)]
         )
@@ -201,13 +206,13 @@ def test_the_four_terms(
             share
             * (
                 float(F.cross_entropy(logits[0], labels))
-                + 0.3 * align(u, v, labels, y, positives) * (aligned == "mixed")
+                + 0.3 * align(u, v, labels, y, kinds_apart=False) * (not variant)
             )
             for share, labels in kinds
         )
-        if aligned == "unmixed":
-            expected += 0.3 * align(whole, v, batch.y, y, positives)
-        expected += 0.7 * float(F.cross_entropy(logits[1], y + (6 if classes == "extra" else 0)))
+        if variant:
+            expected += 0.3 * align(whole, v, batch.y, y, kinds_apart=True)
+        expected += 0.7 * float(F.cross_entropy(logits[1], y + (0 if variant else 6)))
         for a in range(7):
             others = [k for k in range(7) if k != a]
             expected += 0.2 * contrast(v[a], [v[k] for k in others], [bool(y[k] == y[a]) for k in others], 0.5) / 7
@@ -218,16 +223,16 @@ def test_virtual_features_do_not_learn_from_the_alignment(federation, simulate) 
     """The gradient of one step is that of L_align with the virtual features as numbers."""
     rows = federation.rows["train"][0][:5]
     alone = Federation(federation.x, federation.y, [rows], [rows], classes=federation.classes)
-    Spy.seen = []
-    method = Spy(**SMALL | OFF | {"align_weight": 1.0, "classes": "shared"})
+    Seen.seen = []
+    method = Spy(**SMALL | OFF | {"align_weight": 1.0})
     after = simulate(method, rounds=1, federation=alone).replicas[0].server.params
-    params, batch, ctx, _ = Spy.seen[0]
+    params, batch, ctx, _ = Seen.seen[0]
     held = ctx.common.supplied.virtual
     chosen = (batch.virtual * 24).long()
     base = build_model("mlp", federation.shape, federation.classes, 0).base.double()
     base.load_state_dict(dict(params.base))
     u, v = base(batch.x), base(held.x[chosen]).detach()
-    near = method.align(F.normalize(u, dim=1), F.normalize(v, dim=1), batch.y, held.y[chosen], batch.mask)
+    near = method.align(params, Tree(z=u), F.normalize(v, dim=1), held.y[chosen], batch, ctx)
     (F.cross_entropy(F.linear(u, params.head.weight, params.head.bias), batch.y) + near).backward()
     for name, value in base.named_parameters():
         torch.testing.assert_close(after.base[name], value.detach() - 0.05 * value.grad, rtol=0, atol=1e-12)
@@ -254,7 +259,7 @@ def test_both_contrasts_count_in_the_first_epochs_only(simulate) -> None:
 # ---- identities, runs ----------------------------------------------------------------------------------------------------------
 def test_without_weights_it_is_fedavg(simulate) -> None:
     settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5}
-    ours = simulate("vhl", options=SMALL | OFF | {"classes": "shared"}, **settings)
+    ours = simulate("vhl/fedbr", options=SMALL | OFF, **settings)
     plain = simulate("fedavg", **settings)
     assert_close(ours.replicas[0].server.params, plain.replicas[0].server.params)
     assert ours.history(0)["correct"].tolist() == plain.history(0)["correct"].tolist()
@@ -289,10 +294,6 @@ def test_a_resumed_run_draws_the_same_images(simulate, backend: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"classes": "none"},
-        {"compare": "images"},
-        {"aligned": "both"},
-        {"positives": "none"},
         {"align_epochs": -1},
         {"virtual_samples": 0},
         {"virtual_batch": 0},
@@ -303,5 +304,5 @@ def test_a_resumed_run_draws_the_same_images(simulate, backend: str) -> None:
     ],
 )
 def test_impossible_values_are_refused(options: dict) -> None:
-    with pytest.raises(UserError, match="VHL"):
+    with pytest.raises(UserError, match=f"{next(iter(options))} of vhl must be"):
         build_method("vhl", options)

@@ -24,8 +24,7 @@ GPFL = {
     "clients/seen": "the round of the last training",
     "clients/condition": "computed from the embeddings and the class shares",
 }
-FEDGEN = {"form": "simplified", "server_steps": 4, "noise": 8, "hidden": 16}  # the real sizes only take longer
-OFFICIAL = FEDGEN | {"form": "official"}
+FEDGEN = {"server_steps": 4, "noise": 8, "hidden": 16}  # the real sizes only take longer
 ADAM = {"server/adam": "moments of gradients"}
 PROTOTYPES = {"server/params/prototypes": "means of features"}
 PAC = {"server/centroids": "means of features", "server/present": "classes seen"}
@@ -47,12 +46,9 @@ NUMBERED = {"client_permutation": "the discriminator's outputs are numbered as t
 AFL_WEIGHTS = {"server/weights": "the mixture over clients"}
 DRO_WEIGHTS = {"server/log_weights": "the weights of the clients"}
 COUNT = {"clients/count": "the rounds taken part in"}
-FEDTORCH = {"tested": "average", "start": "sizes", "floor": 0.001, "step_decay": 0.9, "loss_of": "first"}
 VIRTUAL = {"virtual_samples": 24, "virtual_batch": 7}  # the real sizes only take longer
-PORT = {"classes": "shared", "compare": "logits", "positives": "kind", "align_epochs": 0}
 NUMBERED_DRAWS = {"client_permutation": "one number picks the candidate by its place in the order of numbers"}
 OWN_DRAWS = {"client_permutation": "heads and shares are drawn from the client's own stream when the run starts"}
-PLACE = {"clients/slot": "whether the place has been taken, and its last model"}
 PLACES = {"client_permutation": "its weights belong to the places in the cohort, not to the clients"}
 SEEN = {"clients/seen": "whether the client has taken part"}
 PLATFORM = {"form": "platform", "alpha": 1.0, "adaptive": True}
@@ -110,9 +106,7 @@ ROWS = [
     Subject("local"),
     Subject("fedprox"),
     Subject("scaffold"),
-    Subject("scaffold", {"option": "I", "weights": "sizes"}),
     Subject("fedgen", FEDGEN, zero_rate={"generator_rate": 0.0}, moves=ADAM),
-    Subject("fedgen", OFFICIAL, zero_rate={"generator_rate": 0.0}, moves=ADAM),
     Subject("per-fedavg"),
     Subject("per-fedavg", {"variant": "hf"}),
     Subject("per-fedavg", {"variant": "exact"}),
@@ -140,24 +134,18 @@ ROWS = [
     Subject("fedavgft", {"tune_epochs": 2}),
     Subject("fedavgft", {"tune_epochs": 1, "tune_from": "local", "tune_parts": "head"}),
     Subject("moon", moves=SEEN),
-    Subject("moon", {"projection": "official"}, moves=SEEN),
-    Subject("moon", {"projection": "fedbr", "previous": "last-or-initial"}, moves=SEEN),
-    Subject("moon", {"projection": "fedbr-code", "previous": "initial-base"}, moves=SEEN),
-    Subject("moon", {"state_of": "slot"}, moves=PLACE),
+    Subject("moon/fedbr", moves=SEEN),
     Subject("fedcm"),
-    Subject("fedcm", {"momentum_mode": "code", "server_rate": 0.5}),
+    Subject("fedcm", {"server_rate": 0.5}),
+    Subject("fedcm/fedbr"),
     Subject("feddecorr"),
-    Subject("feddecorr", {"decorrelation_form": "official"}),
     Subject("fedntd"),
     Subject("afl", moves=AFL_WEIGHTS),
-    Subject("afl", FEDTORCH, moves=AFL_WEIGHTS),
     Subject("q-ffl"),
-    Subject("q-ffl", {"form": "reweighted"}),
     Subject("groupdro", moves=DRO_WEIGHTS),
-    Subject("groupdro", {"loss_of": "all"}, moves=DRO_WEIGHTS),
-    Subject("groupdro", {"state_of": "slot", "keep_momentum": True}, moves=DRO_WEIGHTS, without=PLACES),
+    Subject("groupdro/fedbr", moves=DRO_WEIGHTS, without=PLACES),
     Subject("dann", without=NUMBERED),
-    Subject("dann", {"labels": "slot", "weight": 1.0, "later_rounds": "discriminator"}, without=NUMBERED),
+    Subject("dann/fedbr", {"weight": 1.0}, without=NUMBERED),
     Subject("lg-fedavg"),
     Subject("lg-fedavg", {"weights": "sizes"}),
     Subject("lg-fedavg", {"pretraining": 2}, moves={"clients/left": "whether the client has gone on alone"}),
@@ -177,7 +165,6 @@ ROWS = [
     Subject("fedavg+dbe", {"mr_momentum": 0.1, "kappa": 1.0}, moves=ZBAR),
     Subject("fedavg+dbe", {"mr_means": "exact"}, moves=ZBAR),
     Subject("ditto+mr", {"mr_models": "both"}, moves=ZBAR),
-    Subject("fedgen+dbe", FEDGEN | {"embed_generated": True}, zero_rate={"generator_rate": 0.0}, moves=ADAM | ZBAR),
     Subject("fedavg+prbm"),
     Subject("fedavg+mr", moves=ZBAR),
     Subject("fedprox+dbe", moves=ZBAR),
@@ -189,10 +176,9 @@ ROWS = [
     Subject("apfl+mr", moves=ZBAR),
     Subject("fedrod+mr", moves=ZBAR),
     Subject("fedmix"),
-    Subject("fedmix", {"scaling": "released", "pool_refresh": "round"}),
-    Subject("fedmix", {"pool_refresh": "step", "samples": 3}),
+    Subject("fedmix/fedbr", {"samples": 3}),
     Subject("vhl", VIRTUAL),
-    Subject("vhl", VIRTUAL | PORT),
+    Subject("vhl/fedbr", VIRTUAL),
     Subject("fedavg+fedbr"),
     Subject("fedavg+fedbr", {"pseudo_refresh": "once", "tau_mode": "divide", "projection_shape": "code"}),
     Subject("fedavg+fedbr", {"projection_shape": "none", "pseudo_balanced": True}),
@@ -206,15 +192,17 @@ ROWS = [
     Subject("fedcm+mixup+fedbr"),
     Subject("feddecorr+mixup+fedbr"),
     Subject("fedntd+mixup+fedbr"),
-    Subject("vhl+mixup", VIRTUAL | PORT | {"aligned": "unmixed"}),
+    Subject("vhl+mixup", VIRTUAL),
+    Subject("vhl/fedbr+mixup", VIRTUAL),
     AsFedBRsScript("fedavg"),
     AsFedBRsScript("scaffold"),
     AsFedBRsScript("fedavg+mixup+fedbr"),
-    AsFedBRsScript("fedcm+mixup", {"divisor": "local-steps", "momentum_mode": "code"}),
-    AsFedBRsScript("dann", {"labels": "slot", "later_rounds": "discriminator"}, without=NUMBERED),
-    AsFedBRsScript("groupdro+mixup", {"state_of": "slot"}, moves=DRO_WEIGHTS, without=PLACES),
-    AsFedBRsScript("fedmix", {"pool_refresh": "step", "scaling": "released", "common_draws": True}),
-    AsFedBRsScript("vhl", VIRTUAL | PORT | {"common_draws": True}),
+    AsFedBRsScript("moon/fedbr", moves=SEEN | {"clients/previous/projector": "in round 0 the place's own"}),
+    AsFedBRsScript("fedcm/fedbr+mixup"),
+    AsFedBRsScript("dann/fedbr", without=NUMBERED),
+    AsFedBRsScript("groupdro/fedbr+mixup", moves=DRO_WEIGHTS, without=PLACES),
+    AsFedBRsScript("fedmix/fedbr"),
+    AsFedBRsScript("vhl/fedbr", VIRTUAL),
     AsFedBRsScript("fedavg+fedbr", model=NORM),
     Subject("pfedfda", moves=FDA),
     Subject("pfedfda", {"coefficients": "none", "weights": "uniform"}, moves=FDA),

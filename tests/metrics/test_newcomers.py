@@ -143,7 +143,7 @@ def test_what_cannot_be_done_is_refused(fedavg, later) -> None:
     with pytest.raises(UserError, match="Apple holds a model of every client"):
         newcomers(trained("apple", rounds=1), later)
     with pytest.raises(UserError, match="the base and head of cnn-digits"):
-        tuned(trained("moon", rounds=1, options={"projection": "official"}), 1)
+        tuned(trained("moon/fedbr", rounds=1), 1)
 
 
 def test_a_part_of_a_federation_has_the_same_samples(later) -> None:

@@ -154,18 +154,18 @@ def test_a_reference_to_what_was_received_is_the_own_model(simulate, differ) -> 
 
 OPTIONS = {
     "fedgen": {"server_steps": 2, "noise": 8, "hidden": 16},
-    "vhl": {"virtual_samples": 24, "virtual_batch": 7, "common_draws": True},
-    "fedmix": {"pool_refresh": "step", "common_draws": True},
-    "moon": {"projection": "fedbr-code", "previous": "initial-base", "state_of": "slot"},
-    "dann": {"labels": "slot", "later_rounds": "discriminator"},
+    "vhl/fedbr": {"virtual_samples": 24, "virtual_batch": 7},
 }
 PLAIN = (
     *(
         "scaffold",
-        "fedcm+mixup",
+        "fedmix/fedbr",
+        "moon/fedbr",
+        "dann/fedbr",
+        "fedcm/fedbr+mixup",
         "feddecorr",
         "fedntd+mixup+fedbr",
-        "groupdro+mixup",
+        "groupdro/fedbr+mixup",
         "afl",
         "q-ffl",
         "lg-fedavg",

@@ -20,8 +20,8 @@ from pflrepro.data.federation import Federation
         ("fedpac", {}, "mlp"),
         ("apple", {}, "mlp"),
         ("fedfomo", {"selection": "explore", "models": 3}, "mlp"),
-        ("fedmix", {"pool_refresh": "step", "samples": 3}, "mlp"),
-        ("groupdro", {"state_of": "slot", "keep_momentum": True}, "mlp"),
+        ("fedmix/fedbr", {"samples": 3}, "mlp"),
+        ("groupdro/fedbr", {}, "mlp"),
         ("fedavg+dbe", {}, "cnn-digits-bn"),
     ],
 )
@@ -31,7 +31,7 @@ def test_a_gpu_gives_the_processors_numbers(
     rows = federation.rows["train"], federation.rows["test"]
     moved = Federation(federation.x, federation.y, *rows, classes=federation.classes, device="cuda")
     changes = {"rounds": 3, "participation": 0.6, "seeds": [0, 1], "model": model, "drop_last": model != "mlp"}
-    changes["momentum"] = 0.5 if options.get("keep_momentum") else 0.0
+    changes["momentum"] = 0.5 if name == "groupdro/fedbr" else 0.0
     expected = simulate(build_method(name, options), **changes)
     found = simulate(build_method(name, options), federation=moved, backend=backend, **changes)
     assert found.replicas[0].server.has_leaves() and all(leaf.is_cuda for leaf in found.replicas[0].server.leaves())

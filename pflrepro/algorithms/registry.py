@@ -144,7 +144,40 @@ _REFUSED = (
 
 
 # A departure from a method that a printed number needs: a subclass in `variants/`, named `method/departure`.
-VARIANTS: dict[str, Entry] = _methods()
+VARIANTS: dict[str, Entry] = _methods(
+    Entry(
+        "gpfl/without-cov",
+        "GPFL w/o CoV",
+        "Zhang et al., ICCV 2023",
+        "variants.gpfl:WithoutCoV",
+        "global base, own head",
+        differs="no conditional valve: both routes have the features themselves",
+    ),
+    Entry(
+        "gpfl/without-gce",
+        "GPFL w/o GCE",
+        "Zhang et al., ICCV 2023",
+        "variants.gpfl:WithoutGCE",
+        "global base and valve, own head",
+        differs="no category embeddings, so no guidance; the valve's condition is p = (1..1)",
+    ),
+    Entry(
+        "gpfl/without-mlg",
+        "GPFL w/o L_mlg",
+        "Zhang et al., ICCV 2023",
+        "variants.gpfl:WithoutMLG",
+        "global base and valve, own head",
+        differs="no magnitude guidance, as with guidance=0",
+    ),
+    Entry(
+        "gpfl/without-pci",
+        "GPFL w/o PCI",
+        "Zhang et al., ICCV 2023",
+        "variants.gpfl:WithoutPCI",
+        "global base and valve, own head",
+        differs="no personalised conditions: p = (1..1) and g = (0..0) for all clients",
+    ),
+)
 
 
 def names() -> list[str]:

@@ -202,7 +202,7 @@ ROWS = [
     Subject("pfedfda", {"coefficients": "separate"}, moves=FDA),
     Subject("pfedfda", {"beta_search": "code", "folds": 3, "coefficients": "separate"}, moves=FDA),
     Subject("grp-fed", moves=GRP),
-    Subject("grp-fed", {"discriminator_width": 5}, moves=GRP),
+    Subject("grp-fed", {"discriminator_width": 7}, moves=GRP),
     Subject("grp-fed", {"beta": 1.0, "q0": 0.0, "q_step": 0.0}, moves=GRP),
     Subject("moon+dbe", moves=ZBAR | SEEN),
     Subject("fedavg+mixup"),

@@ -25,8 +25,7 @@ class CategoryEmbeddings(Method):
 
     Attributes:
         guidance: lambda; 0.01 for the papers' CNN and MLP, 0.0001 ResNet-18 and fastText, 0.01 HAR-CNN [GPFL-code run script].
-        decay: mu, weight decay of what GPFL adds to the network (adds mu w to the gradient); 0.1, 0, 1.0 likewise
-            [GPFL-code run script].
+        decay: mu, weight decay of the embeddings (adds mu w to the gradient); 0.1, 0, 1.0 likewise.
     """
 
     guidance: NonNegative = 0.01
@@ -74,7 +73,8 @@ class ConditionalValve(Method):
     Here the conditions are constants, p = (1..1) and g = (0..0); GPFL makes them of the category embeddings.
 
     Attributes:
-        decay: mu, as that of the category embeddings.
+        decay: mu, weight decay of the valve, and of GPFL's embeddings (adds mu w to the gradient); 0.1 for the papers' CNN and MLP,
+            0 ResNet-18 and fastText, 1.0 HAR-CNN [GPFL-code run script].
     """
 
     decay: NonNegative = 0.1
@@ -127,6 +127,7 @@ class ConditionalValve(Method):
 class GPFL(ConditionalValve, CategoryEmbeddings):
     """GPFL: f^P = CoV(f, p_i) feeds the personal head psi, f^G = CoV(f, g) is guided by the category embeddings C.
 
+    CoV(f, c) = ReLU((gamma(c) + 1) f + beta(c)), gamma(c) = LayerNorm(ReLU(A_1 c + a_1)), beta(c) = LayerNorm(ReLU(A_2 c + a_2)).
     Loss (batch of B): CE(psi(f^P), y) + mean_b [-log softmax_u cos(f^G_b, C[u]) at y_b] (Eq. 8)
     + guidance * ||f^G - C^[y]||_F (Eq. 9), C^ the embeddings as received. Base, valve and embeddings are averaged with p_i; the head
     stays at home. Conditions: g = (1/U) sum_u C[u] (Eq. 5), p_i = sum_u alpha_i^u C[u] (Eq. 7, without its 1/U [GPFL-code]), alpha_i^u

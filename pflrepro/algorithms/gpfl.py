@@ -132,8 +132,8 @@ class GPFL(ConditionalValve, CategoryEmbeddings):
     + guidance * ||f^G - C^[y]||_F (Eq. 9), C^ the embeddings as received. Base, valve and embeddings are averaged with p_i; the head
     stays at home. Conditions: g = (1/U) sum_u C[u] (Eq. 5), p_i = sum_u alpha_i^u C[u] (Eq. 7, without its 1/U [GPFL-code]), alpha_i^u
     the shares of the classes in the client's training samples; constant through a round. C is the client's own after its local
-    training [GPFL-code]: zeros stand for both before a client's first round, and a client that was absent takes the embeddings that
-    the server had before the last round.
+    training [GPFL-code]; in round 0 both conditions are zeros, and a client that was absent in the last round takes those of the
+    embeddings that the server had before it.
     Tested: psi(CoV(phi(x), p_i)) with what was received and the own head and p_i.
     """
 

@@ -108,7 +108,7 @@ def benchmark_federation(data_root: str | None, share: float, device: str) -> tu
 
 
 class NaiveFederation:
-    """FedAvg, FedAvg+DBE or GPFL (its conditions from the received embeddings), one client after another."""
+    """FedAvg, FedAvg+DBE or GPFL, one client after another."""
 
     def __init__(self, case: str, federation: Federation, seed: int = 0) -> None:
         self.case, self.device = case, federation.device
@@ -134,16 +134,16 @@ class NaiveFederation:
         personal = ("head.",) if self.case == "gpfl" else ("bias",)
         state = self.server.state_dict()
         correct = total = 0
-        for i, client in enumerate(self.clients):
+        for client in self.clients:
             client.load_state_dict({k: v for k, v in state.items() if not k.startswith(personal)}, strict=False)
-            client.receive(self.shares[i])
+            client.received()
         for client, samples in zip(self.clients, self.test, strict=True):
             client.eval()
             with torch.no_grad():
                 for x, y in DataLoader(samples, BATCH):
                     correct += int((client(x.to(self.device)).argmax(1).cpu() == y).sum())
                     total += len(y)
-        for client, samples in zip(self.clients, self.train, strict=True):
+        for client, samples, shares in zip(self.clients, self.train, self.shares, strict=True):
             client.train()
             decayed = [p for name, p in client.named_parameters() if name.startswith(("valve", "embeddings"))]
             plain = [p for name, p in client.named_parameters() if not name.startswith(("valve", "embeddings"))]
@@ -154,6 +154,7 @@ class NaiveFederation:
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
+            client.trained(shares)
         with torch.no_grad():
             for name, value in self.server.named_parameters():
                 value.zero_()
@@ -173,15 +174,22 @@ class _PlainModel(nn.Module):
             self.register_buffer("zbar", torch.zeros(features))
         if case == "gpfl":
             self.embeddings = nn.Embedding(classes, features)
+            self.register_buffer("g", torch.zeros(features), persistent=False)
+            self.register_buffer("p", torch.zeros(features), persistent=False)
             self.valve = nn.ModuleList(
                 [nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.LayerNorm(features)) for _ in "ab"]
             )
 
-    def receive(self, shares: Tensor) -> None:
-        """Fix the round's conditions."""
+    def received(self) -> None:
+        """Keep the embeddings as received."""
         if self.case == "gpfl":
             self.frozen = self.embeddings.weight.detach().clone()
-            self.g, self.p = self.frozen.mean(0), shares @ self.frozen
+
+    def trained(self, shares: Tensor) -> None:
+        """The next round's conditions, from the client's own embeddings."""
+        if self.case == "gpfl":
+            own = self.embeddings.weight.detach()
+            self.g, self.p = own.mean(0), shares @ own
 
     def conditioned(self, z: Tensor, condition: Tensor) -> Tensor:
         return F.relu((self.valve[0](condition) + 1) * z + self.valve[1](condition))
@@ -230,9 +238,8 @@ def round_operations(federation: Federation) -> float:
 
 def _ours(case: str, federation: Federation, backend: str, device: str, workers: int | None) -> Simulation:
     settings = Settings(rounds=10**6, lr=LR, batch_size=BATCH, evaluate_after=False)
-    options = {"conditions": "received"} if case == "gpfl" else {}
     return Simulation(
-        build_method(case, options), federation, "cnn4", settings, [0], backend=backend, device=device, workers=workers
+        build_method(case), federation, "cnn4", settings, [0], backend=backend, device=device, workers=workers
     )
 
 

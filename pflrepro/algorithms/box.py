@@ -14,13 +14,11 @@ from pflrepro.algorithms.task import Settled, never
 
 Evaluate = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]  # x -> value, gradient, Hessian
 
-# Steps of the search by ridge. With I on the covariances ten were the most that made-up problems took, four to eight with the small
-# ridge for most, and all for some.
-STEPS = {"code": 12, "paper": 20}
+STEPS = 12  # of a search; with I on the covariances ten were the most that made-up problems took
 STILL = 1e-9  # a step whose predicted gain is below this share of 1 + |loss| is not taken: rounding would decide it
 
 
-def minimise(evaluate: Evaluate, start: Tensor, steps: int = STEPS["paper"], settled: Settled = never) -> Tensor:
+def minimise(evaluate: Evaluate, start: Tensor, steps: int = STEPS, settled: Settled = never) -> Tensor:
     """A local minimum x [1 or 2] of a smooth function in the box 0 <= x <= 1, by Newton's method in a trust region.
 
     `evaluate(x)` gives value, gradient and Hessian. Each step is the exact minimum of the quadratic model in the part of the box

@@ -151,10 +151,6 @@ class Method:
         """What changed in `server`. `uploads` has a row a client of the cohort (`send` lists its entries)."""
         return Tree(params=uploads.params.mix(cohort.p))
 
-    def averaging(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tensor:
-        """The weights [cohort] of averaged running statistics; default p_i. `server` is what `aggregate` has left."""
-        return cohort.p
-
     # ---- for one client, on the device -------------------------------------------------------------------------------------
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         """The parameters that are tested before local training; default: the shared and frozen groups received, the own rest."""

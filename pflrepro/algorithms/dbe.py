@@ -8,50 +8,12 @@ import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, Prologue, mean
-from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.phases import Part
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.checked import NonNegative, Share
+from pflrepro.errors import UserError
 from pflrepro.models.layers import is_linear
 from pflrepro.trees import Tree
-
-
-@dataclass(frozen=True)
-class FeatureMeans(Method):
-    """The initialisation period: one round of plain training, of which only each client's mean of the features m_i is kept.
-
-    m_i <- (1 - mu) m_i + mu mean_b z at every batch, from m_i = 0 [DBE-code]; with `exact`, the mean of z over D_i under the
-    extractor after that training [DBE]. Server: zbar = sum_i p_i ((1 - q) m_i + e_i), e_i the client's noise.
-    The trained parameters are discarded [DBE-code].
-    """
-
-    running: float = 1.0
-    exact: bool = False
-    perturbation: float = 0.0
-
-    def phases(self, clock: Clock) -> list[Phase]:
-        return [*super().phases(clock), *([Phase("means", scan=True)] if self.exact else [])]
-
-    def observe(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
-        return Tree(z=(self.forward(local.params, batch.x, ctx).z * batch.mask[:, None]).sum(0))
-
-    def leave(self, local: Tree, sums: Tree, ctx: Context) -> Tree:
-        return Tree(r=sums.z / ctx.info.n.clamp(min=1)) if ctx.phase.scan else Tree()
-
-    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
-        return super().begin(common, own, client, ctx) | Tree(r=ctx.scalars.rate.new_zeros(ctx.task.features))
-
-    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        value, out = super().loss(params, local, batch, ctx)
-        r = (1 - self.running) * local.r + self.running * mean(out.z, batch)
-        return value, out | Tree(keep=Tree(r=r))
-
-    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
-        return Tree(), Tree(r=local.r)
-
-    def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
-        zbar = (1 - self.perturbation) * uploads.mix(cohort.p).r
-        # every client uploads once, so that of the noise only its weighted mean ever counts
-        return Tree(zbar=zbar + cohort.p @ server.noise[cohort.id] if "noise" in server else zbar)
 
 
 @dataclass(frozen=True)
@@ -73,48 +35,57 @@ class PRBM(Method):
 
 
 @dataclass(frozen=True)
+class FeatureMeans(Method):
+    """The initialisation period of MR: one round of plain training, of which only each client's mean of the features m_i is kept.
+
+    m_i <- (1 - mu) m_i + mu mean_b z^g at every batch, from m_i = 0 [DBE-code]; at mu = 1 it ends as the last batch's mean.
+    Server: zbar = sum_i p_i ((1 - q) m_i + e_i), e_i the client's noise. The trained parameters are discarded [DBE-code].
+    """
+
+    running: Share = 1.0
+    perturbation: Share = 0.0
+
+    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        return super().begin(common, own, client, ctx) | Tree(r=ctx.scalars.rate.new_zeros(ctx.task.features))
+
+    def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        value, out = super().loss(params, local, batch, ctx)
+        r = (1 - self.running) * local.r + self.running * mean(out.z, batch)
+        return value, out | Tree(keep=Tree(r=r))
+
+    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+        return Tree(), Tree(r=local.r)
+
+    def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
+        zbar = (1 - self.perturbation) * uploads.mix(cohort.p).r
+        # every client uploads once, so that of the noise only its weighted mean ever counts
+        return Tree(zbar=zbar + cohort.p @ server.noise[cohort.id] if "noise" in server else zbar)
+
+
+@dataclass(frozen=True)
 class MR(Method):
     """Mean regularisation: + kappa (1/K) sum_k (r_k - zbar_k)^2 / 2 on the parameters that are uploaded.
 
-    r <- (1 - mu) sg(r) + mu mean_b z^g, from r = 0 at the start of each round; zbar is fixed before round 0. The gradient flows
-    through the current batch's mean. The factor 1/2 is the released code's; the paper writes kappa * MSE.
+    r <- (1 - mu) sg(r) + mu mean_b z^g, from r = 0 at the start of each round; zbar is fixed before round 0 by `FeatureMeans`. The
+    gradient flows through the current batch's mean. The factor 1/2 is the released code's; the paper writes kappa * MSE.
     It acts where an uploaded base learns [DBE section 5.2.3, inferred]: not while the base is frozen (FedRep's head phase, which
-    leaves r at 0 too), not on a copy that is tuned only to be tested (FedBABU), not on a personal model (Ditto, APFL) unless asked.
+    leaves r at 0 too), not on a copy that is tuned only to be tested (FedBABU), not on a personal model (Ditto, APFL).
 
     Attributes:
         kappa: 50 for the papers' CNN [DBE-code run script; recalled: paper C.2]; ResNet-18: 1, fastText: 0.1 [recalled].
         mr_momentum: mu; 1.0 for the papers' CNN [DBE-code run script], ResNet-18: 0.1, fastText: 1.0 [recalled].
-        mr_models: `shared` [inferred]; `both` also holds the personal model of Ditto and APFL to zbar, by a running mean of its own;
-            refused where clients train no second model.
-        mr_means: what clients upload for zbar: `moving` [DBE-code], the running mean over the first epoch (at mu = 1 the last batch's
-            mean), or `exact` [DBE], the mean over D_i under the extractor after that epoch.
         perturbation: q: m_i is uploaded as (1 - q) m_i + e [DBE Table 3, the formula from FedPCL's code]; 0: whole. Table 3: 0.2, then
             0.1 to 0.9 with s = 0.05 [recalled].
         mean_noise: s: e ~ N(0, s^2 I), drawn once a client; 0: none. Table 3: 0.05, then 0.05 to 5 with q = 0.2 [recalled].
     """
 
-    kappa: float = 50.0
-    mr_momentum: float = 1.0
-    mr_models: str = "shared"
-    mr_means: str = "moving"
-    perturbation: float = 0.0
-    mean_noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("kappa", self.kappa, 0)
-        check_range("mr_momentum", self.mr_momentum, 0, 1)
-        check_word("mr_models", self.mr_models, ("shared", "both"))
-        check_word("mr_means", self.mr_means, ("moving", "exact"))
-        check_range("perturbation", self.perturbation, 0, 1)
-        check_range("mean_noise", self.mean_noise, 0)
-        if self.mr_models == "both" and "personal" not in self.roles:
-            raise UserError(
-                f"mr_models=both needs clients with a personal model beside the shared one (Ditto, APFL), not {type(self).__name__}"
-            )
+    kappa: NonNegative = 50.0
+    mr_momentum: Share = 1.0
+    perturbation: Share = 0.0
+    mean_noise: NonNegative = 0.0
 
     def prologue(self) -> Prologue:
-        return Prologue(FeatureMeans(self.mr_momentum, self.mr_means == "exact", self.perturbation))
+        return Prologue(FeatureMeans(self.mr_momentum, self.perturbation))
 
     def init_server(self, setup: Setup) -> Tree:
         _check_head(setup)
@@ -128,30 +99,20 @@ class MR(Method):
         return common | server.only(["zbar"]), own
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
-        zeros = torch.zeros_like(common.zbar)
-        means = Tree(r=zeros, r_personal=zeros) if self.mr_models == "both" else Tree(r=zeros)
-        return super().begin(common, own, client, ctx) | means
+        return super().begin(common, own, client, ctx) | Tree(r=torch.zeros_like(common.zbar))
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
-        adapting = ctx.phase is not None and ctx.phase.where == "adapt"
-        held = ctx.role == "shared" or self.mr_models == "both"
-        if not held or adapting or not ctx.trains("base"):
+        if not self.regularises(ctx):
             return value, out
-        slot = "r" if ctx.role == "shared" else "r_personal"
-        r = (1 - self.mr_momentum) * local[slot] + self.mr_momentum * mean(out.z, batch)
+        r = (1 - self.mr_momentum) * local.r + self.mr_momentum * mean(out.z, batch)
         penalty = 0.5 * ((r - ctx.common.zbar) ** 2).mean()
-        return value + self.kappa * penalty, out | Tree(keep=Tree({slot: r}))
+        return value + self.kappa * penalty, out | Tree(keep=Tree(r=r))
 
-
-def _check_head(setup: Setup) -> None:
-    """`UserError` where something that changes their length stands between the features and a linear head."""
-    head = setup.parts["head"].params
-    if is_linear(head) and head.weight.shape[1] != setup.features:
-        raise UserError(
-            f"DBE's bias and means have the length of the features, {setup.features}, but the head reads {head.weight.shape[1]} "
-            "numbers: use the host without a projection that changes it (moon in place of moon/fedbr)"
-        )
+    def regularises(self, ctx: Context) -> bool:
+        """Whether an uploaded base learns here."""
+        adapting = ctx.phase is not None and ctx.phase.where == "adapt"
+        return ctx.role == "shared" and not adapting and ctx.trains("base")
 
 
 @dataclass(frozen=True)
@@ -160,3 +121,13 @@ class DBE(PRBM, MR):
 
     Tested: argmax head(base(x) + b_i) with the received base and head and the client's own b_i.
     """
+
+
+def _check_head(setup: Setup) -> None:
+    """`UserError` where something that changes their length stands between the features and a linear head."""
+    head = setup.parts["head"].params
+    if is_linear(head) and head.weight.shape[1] != setup.features:
+        raise UserError(
+            f"DBE's bias and means have the length of the features, {setup.features}, but the head reads {head.weight.shape[1]} "
+            "numbers: use the host without a projection that changes it"
+        )

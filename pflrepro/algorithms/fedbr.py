@@ -14,67 +14,48 @@ from pflrepro.algorithms.contract import mean
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.pseudodata import PseudoData, trains
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import UserError, check_range, check_words
+from pflrepro.checked import NonNegative
+from pflrepro.errors import UserError
 from pflrepro.models.layers import perceptron
 from pflrepro.trees import Tree
-
-_CHOICES = {
-    "tau_mode": ("multiply", "divide"),
-    "projection_shape": ("paper", "code", "none"),
-    "global_features": ("step", "first"),
-}
 
 
 @dataclass(frozen=True)
 class FedBR(PseudoData):
     """FedBR: the host's loss + lambda CE(psi(phi(x_p)), y_p) + mu L_con, with pseudo-data x_p of soft labels y_p.
 
-    L_con = -log(f1 / (f1 + f2)), f1 = exp(cos(P phi(x_p), P phi_g(x_p)) / tau_1), f2 = exp(cos(P phi(x_p), P phi(x)) / tau_2)
-    (eqs. 5-7). phi_g: the received base, constant; the projection P_theta is averaged like the model. The k-th sample of the batch
-    is paired with pseudo-sample k (modulo their number), mean over the batch's true rows. Each step:
-    max (eq. 2): theta <- theta + eta grad L_con with the features detached, by the host's own rule (`correct`, momentum, decay);
-    min (eq. 3): (phi, psi) descend the loss above with the new theta, which this step leaves alone.
+    L_con = -log(f1 / (f1 + f2)), f1 = exp(tau_1 cos(P phi(x_p), P phi_g(x_p))), f2 = exp(tau_2 cos(P phi(x_p), P phi(x)))
+    (Eqs. 5 to 7, which divide by the temperatures; the published numbers come from code that multiplies [BR-code]). phi_g: the
+    received base, constant; the projection P_theta, K -> 256 -> 256 -> 128 [BR], is averaged like the model. The k-th sample of the
+    batch is paired with pseudo-sample k (modulo their number), mean over the batch's true rows. Each step:
+    max (Eq. 2): theta <- theta + eta grad L_con with the features detached, by the host's own rule (`correct`, momentum, decay);
+    min (Eq. 3): (phi, psi) descend the loss above with the new theta, which this step leaves alone.
     Both steps share one forward pass. Of the two, running statistics are those of the real batch; phi_g reads the client's current
     ones. It acts where an uploaded base is trained. Tested: the host's model; P is no part of it. `PseudoData` says how x_p is
     made: by default means of ten samples of one random client each, y_p uniform.
 
     Table 4: component 1: contrast_weight=0; + min step: max_step=False; component 2: pseudo_weight=0; without max step: and
-    max_step=False (theta stays as it started [inferred]; the text also says "removing projection layers": projection_shape=none).
+    max_step=False (theta stays as it started [inferred]).
 
     Attributes:
         pseudo_weight: lambda; 1.0 on RotatedMNIST and CIFAR100, 0.1 on CIFAR10 and PACS [BR]; 1.0 everywhere [BR-code].
         contrast_weight: mu; 0.5 [BR, BR-code].
         tau_1, tau_2: 2.0 [BR, BR-code].
-        tau_mode: `multiply` [BR-code], since the published numbers come from it (and a table of the appendix has tau_2 = 0), or
-            `divide` [BR].
-        projection_shape: `paper`, K -> 256 -> 256 -> 128 [BR]; `code`, K -> 2K -> 2K -> K [BR-code]; `none`: the features themselves.
         max_step: False leaves out the max step.
-        global_features: of mixtures: `step`, of the mixture at hand [BR]; `first`, those of the round's first step [BR-code].
     """
 
     mixes_samples: ClassVar[bool] = True
 
-    pseudo_weight: float = 1.0
-    contrast_weight: float = 0.5
-    tau_1: float = 2.0
-    tau_2: float = 2.0
-    tau_mode: str = "multiply"
-    projection_shape: str = "paper"
+    pseudo_weight: NonNegative = 1.0
+    contrast_weight: NonNegative = 0.5
+    tau_1: NonNegative = 2.0
+    tau_2: NonNegative = 2.0
     max_step: bool = True
-    global_features: str = "step"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_words(self, "FedBR", _CHOICES)
-        for option in ("pseudo_weight", "contrast_weight"):
-            check_range(f"FedBR's {option}", getattr(self, option), 0)
-        for option in ("tau_1", "tau_2"):
-            check_range(f"FedBR's {option}", getattr(self, option), 0, open_low=self.tau_mode == "divide")
 
     @property
     def learns(self) -> bool:
         """Whether theta takes max steps."""
-        return self.max_step and self.contrast_weight > 0 and self.projection_shape != "none"
+        return self.max_step and self.contrast_weight > 0
 
     def acts(self, ctx: Context) -> bool:
         """Whether the phase trains an uploaded base."""
@@ -86,11 +67,9 @@ class FedBR(PseudoData):
         parts = super().layout(setup)
         if parts["base"].kind != "shared":
             raise UserError("FedBR needs a host whose base is shared and trained, as FedAvg's")
-        if self.contrast_weight == 0 or self.projection_shape == "none":
+        if self.contrast_weight == 0:
             return parts
-        k = setup.features
-        widths = (k, 256, 256, 128) if self.projection_shape == "paper" else (k, 2 * k, 2 * k, k)
-        pairs = list(pairwise(widths))
+        pairs = list(pairwise((setup.features, 256, 256, 128)))
         theta = setup.module("fedbr/projection", lambda: nn.ModuleList(nn.Linear(a, b) for a, b in pairs))
         return parts | {"projection": Part("shared" if self.max_step else "frozen", theta)}
 
@@ -104,14 +83,9 @@ class FedBR(PseudoData):
     # ---- one client --------------------------------------------------------------------------------------------------------
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         local = super().begin(common, own, client, ctx)
-        if self.contrast_weight == 0:
+        if self.contrast_weight == 0 or self.mixes or ctx.task.base.has_buffers:
             return local
-        if self.mixes and self.global_features == "first":
-            z = ctx.scalars.rate.new_zeros(len(common.supplied.pseudo), ctx.task.features)
-            return local | Tree(teacher=Tree(z=z, known=z.new_zeros(())))
-        if self.mixes or ctx.task.base.has_buffers:
-            return local
-        return local | Tree(teacher=Tree(z=self.received_features(common.supplied.pseudo, ctx)))
+        return local | Tree(teacher=self.received_features(common.supplied.pseudo, ctx))  # the same at every step
 
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
         if not (self.learns and self.acts(ctx)):
@@ -128,32 +102,22 @@ class FedBR(PseudoData):
         value = value + self.pseudo_weight * F.cross_entropy(student.logits, labels)
         if self.contrast_weight == 0:
             return value, out
-        z_global, keep = self.teach(x, local, ctx)
+        z_global = local.teacher if "teacher" in local else self.received_features(x, ctx)
         pair = torch.arange(len(batch.y), device=x.device) % len(x)
         features = (student.z[pair], z_global[pair], out.z)
-        theta = params.get("projection")
+        theta, keep = params.projection, out.get("keep", Tree())
         if self.learns:
             moved = self.ascend(theta, [z.detach() for z in features], local, batch, ctx)
             theta, keep = moved.params.projection, keep | moved
         value = value + self.contrast_weight * self.contrast(theta, *features, batch)
-        return value, out | Tree(keep=out.get("keep", Tree()) | keep)
-
-    def teach(self, x: Tensor, local: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        """(phi_g(x_p) [P, K], what changed in `local`): as kept since the round's start or first step, else computed."""
-        held = local.get("teacher")
-        if held is None:
-            return self.received_features(x, ctx), Tree()
-        if "known" not in held:
-            return held.z, Tree()
-        z = torch.where(held.known > 0, held.z, self.received_features(x, ctx))
-        return z, Tree(teacher=Tree(z=z, known=torch.ones_like(held.known)))
+        return value, out | Tree(keep=keep)
 
     def received_features(self, x: Tensor, ctx: Context) -> Tensor:
         """phi_g(x) [P, K]."""
         return ctx.task.base(ctx.common.params.base, ctx.buffers.get("base", Tree()), x, False)[0]
 
     def ascend(self, theta: Tree, features: list[Tensor], local: Tree, batch: Tree, ctx: Context) -> Tree:
-        """What changed in `local` by one step up L_con."""
+        """What changed in `local` by one step up L_con (Eq. 2)."""
 
         def opposite(trained: Tree) -> tuple[Tensor, Tree]:
             return -self.contrast(trained.projection, *features, batch), Tree()
@@ -161,9 +125,9 @@ class FedBR(PseudoData):
         grads, _ = ctx.differentiate(opposite, Tree(projection=theta))
         return ctx.descend(local, self.correct(grads, local, ctx))
 
-    def contrast(self, theta: Tree | None, z_pseudo: Tensor, z_global: Tensor, z_real: Tensor, batch: Tree) -> Tensor:
-        """L_con of pairs [B, K], mean over the batch's true rows."""
-        anchor, same, other = (z if theta is None else perceptron(theta, z) for z in (z_pseudo, z_global, z_real))
-        scales = (self.tau_1, self.tau_2) if self.tau_mode == "multiply" else (1 / self.tau_1, 1 / self.tau_2)
-        f1, f2 = (scale * F.cosine_similarity(anchor, p) for scale, p in zip(scales, (same, other), strict=True))
+    def contrast(self, theta: Tree, z_pseudo: Tensor, z_global: Tensor, z_real: Tensor, batch: Tree) -> Tensor:
+        """L_con of pairs [B, K] (Eqs. 5 to 7), mean over the batch's true rows."""
+        anchor, same, other = (perceptron(theta, z) for z in (z_pseudo, z_global, z_real))
+        f1 = self.tau_1 * F.cosine_similarity(anchor, same)
+        f2 = self.tau_2 * F.cosine_similarity(anchor, other)
         return mean(-F.logsigmoid(f1 - f2), batch)

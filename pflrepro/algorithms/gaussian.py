@@ -13,8 +13,7 @@ from pflrepro.algorithms.box import Evaluate
 from pflrepro.algorithms.contract import one_hot
 from pflrepro.trees import Tree
 
-EPSILON = 1e-4  # smoothing of the priors, shrinkage and ridge of the covariance [FDA-code]
-THRESHOLD = 1e-15  # least eigenvalue of a correlation matrix, as statsmodels' cov_nearest [FDA-code]
+EPSILON = 1e-4  # smoothing of the priors, shrinkage of the covariance and what is added to its entries [FDA-code]
 
 
 # ---- the classifier ----------------------------------------------------------------------------------------------------------
@@ -41,38 +40,19 @@ def head(stats: Tree, log_prior: Tensor) -> Tree:
 
 
 # ---- estimates ---------------------------------------------------------------------------------------------------------------
-def estimate(z: Tensor, members: Tensor, otherwise: Tree, cov_reg: str, least: int = 1) -> Tree:
-    """`mu` and `sigma` of the rows of z [n, D] that `members` [n, C] (one-hot, zero rows: not there) assigns to a class.
+def estimate(z: Tensor, members: Tensor, otherwise: Tree, least: int = 1) -> Tree:
+    """`mu` and `sigma` of the rows of z [n, D] that `members` [n, C] (one-hot, zero rows: not there) assigns to a class (Eqs. 6 to 8).
 
     mu_c is the mean of class c, `otherwise.mu` where the class has fewer than `least` rows; Sigma = Zc' Zc / (n - 1), Zc centred by
-    the classes' own means in either case, plus 1e-4 I (`cov_reg` paper) or I and 1e-4 in every entry (`code`); then the nearest
-    positive definite matrix, which the second of the two always is already. Without any row Sigma is `otherwise.sigma`.
+    the classes' own means in either case, plus I and 1e-4 in every entry [FDA-code]. Without any row Sigma is `otherwise.sigma`.
     """
     counts = members.sum(0)
     means = members.T @ z / counts.clamp(min=1)[:, None]
     centred = z * members.sum(1, keepdim=True) - members @ means
     n = counts.sum()
     scatter = centred.T @ centred / (n - 1).clamp(min=1)
-    if cov_reg == "code":
-        sigma = scatter + EPSILON + _eye(scatter)
-    else:
-        sigma = nearest_positive(scatter + EPSILON * _eye(scatter))
     mu = torch.where((counts >= least)[:, None], means, otherwise.mu)
-    return Tree(mu=mu, sigma=torch.where(n > 0, sigma, otherwise.sigma))
-
-
-def nearest_positive(sigma: Tensor) -> Tensor:
-    """A positive definite matrix near the symmetric `sigma` [D, D] with the same variances.
-
-    Eigenvalues of the correlation matrix below 1e-15 are raised to it, and its diagonal is scaled back to 1; a matrix without
-    such eigenvalues stays as it is.
-    """
-    deviation = sigma.diagonal().clamp(min=torch.finfo(sigma.dtype).tiny).sqrt()
-    outer = deviation[:, None] * deviation
-    values, vectors = torch.linalg.eigh(sigma / outer)
-    clipped = (vectors * values.clamp(min=THRESHOLD)) @ vectors.T
-    unit = clipped.diagonal().clamp(min=torch.finfo(sigma.dtype).tiny).rsqrt()
-    return torch.where(values.min() < THRESHOLD, clipped * unit[:, None] * unit * outer, sigma)
+    return Tree(mu=mu, sigma=torch.where(n > 0, scatter + EPSILON + _eye(scatter), otherwise.sigma))
 
 
 def interpolate(beta: Tensor, local: Tree, received: Tree) -> Tree:
@@ -96,19 +76,17 @@ def split(z: Tensor, y: Tensor, mask: Tensor, key: Tensor, classes: int, folds: 
     return tuple(rows.unflatten(0, (-1, folds)).transpose(0, 1) for rows in (z[order].double(), members))
 
 
-def validation(
-    z: Tensor, members: Tensor, log_prior: Tensor, received: Tree, cov_reg: str, coefficients: str
-) -> Evaluate:
-    """J(beta), the sum over folds of the mean cross-entropy of the fold's rows, with gradient and Hessian.
+def validation(z: Tensor, members: Tensor, log_prior: Tensor, received: Tree) -> Evaluate:
+    """J(beta) (Eq. 9), the sum over folds of the mean cross-entropy of the fold's rows, with gradient and Hessian.
 
     z [k, m, D], members [k, m, C] from `split`. Fold j is classified by `head(interpolate(beta, (mu^j, Sigma^j), received))`,
-    mu^j and Sigma^j from the rows of all other folds. beta is [2] (`separate`), or [1], the same for both (`single`).
+    mu^j and Sigma^j from the rows of all other folds. beta is [2], for mean and covariance, or [1], the same for both.
     """
     folds, rows = z.shape[:2]
     flat, owner = z.flatten(0, 1), torch.arange(folds, device=z.device).repeat_interleave(rows)
 
     def others(j: Tensor) -> Tree:
-        local = estimate(flat, members.flatten(0, 1) * (owner != j)[:, None], received, cov_reg)
+        local = estimate(flat, members.flatten(0, 1) * (owner != j)[:, None], received)
         return Tree(mu=local.mu, sigma=shrunk(local.sigma))
 
     local = torch.func.vmap(others)(torch.arange(folds, device=z.device))
@@ -121,7 +99,7 @@ def validation(
         # relative to the true class: J = log sum exp r, and its small derivatives are sums without cancellation
         scores = _scores(z, line, beta[0], beta[-1])
         r, r1, r2, r11, r12, r22 = (s - (s * members).sum(2, keepdim=True) for s in scores)
-        one = coefficients == "single"
+        one = len(beta) == 1
         slopes, bends = ([r1 + r2], [r11 + 2 * r12 + r22]) if one else ([r1, r2], [r11, r12, r22])
         p = r.softmax(2)
         weighted = [p * slope for slope in slopes]

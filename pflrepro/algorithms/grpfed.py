@@ -2,50 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pflrepro.algorithms.adaptive_power import AdaptivePower
-from pflrepro.algorithms.contract import mean
+from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.phases import Part
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import UserError, check_range, check_words
+from pflrepro.checked import Count, NonNegative, Share
 from pflrepro.models.layers import perceptron
-from pflrepro.trees import Tree, select
+from pflrepro.trees import Tree
 
 
 @dataclass(frozen=True)
-class GRPFED(AdaptivePower):
+class GRPFED(Method):
     """GRP-FED: adaptive aggregation of F^g and C, beside it a personal extractor F_m^l and a discriminator D_m.
 
     Every batch: (1) F^g and C take a step on L^g = J(C(F^g(x)), y) (Eq. 1); (2) F_m^l takes a step on
-    beta J(C(F_m^l(x)), y) + (1 - beta) L_R, C and D_m fixed (Eqs. 4, 5); (3) D_m, the probability that a feature is the global
-    extractor's, takes a step on L_D with both extractors fixed. Momentum is the run's, kept apart for each of the three.
-    Server, sigma the standard deviation of the cohort's losses L_m (Eqs. 2, 3; `AdaptivePower` has the other readings):
-        q <- max(0, q + q_step (sigma - sigma_old) / ((sigma + sigma_old) / 2)), unchanged in the first round [inferred];
-        lambda_m = L_m^q / sum_j L_j^q, over the cohort [inferred]; theta <- sum_m lambda_m theta_m.
-    A client without a batch reports the loss 0. Tested: C(F_m^l(x)), C as received; the global model is what the server holds.
+    beta J(C(F_m^l(x)), y) + (1 - beta) L_R, L_R = log(1 - D_m(f^l)), with C as step (1) left it and D_m fixed (Eqs. 4, 5); (3) D_m,
+    the probability that a feature is the global extractor's, takes a step on L_D = -log D_m(f^g) - log(1 - D_m(f^l)), f^g of the
+    extractor as received, both extractors fixed. (The printed L_D, log(1 - D(f^g)) + log D(f^l), has no lower bound; both pull the
+    same way.) Momentum is the run's, fresh every round, kept apart for each of the three.
+    Server: theta <- sum_m lambda_m theta_m, lambda_m = L_m^q / sum_j L_j^q (Eq. 3), without sizes, over the cohort [inferred]; before
+    that q <- max(0, q + q_step (sigma - sigma_old) / ((sigma + sigma_old) / 2)) (Eq. 2), sigma the standard deviation of the cohort's
+    losses; unchanged in the first round [inferred]. L_m is the mean of L^g over the batches of the last local epoch, before their
+    steps; 0 for a client without a batch.
+    Start: F_m^l is the common initial extractor, D_m one draw for all. Tested: C(F_m^l(x)), C as received; the global model is what
+    the server holds.
 
     Attributes:
+        q0, q_step: start of q and eta_q; 10, 0.5 [GRP 4.1].
         beta: weight of the local loss; 0.5 [GRP 4.3]. 1: no regulariser.
-        discriminator_loss: `bce`, -log D(f^g) - log(1 - D(f^l)), the default since the printed one, `paper`,
-            log(1 - D(f^g)) + log D(f^l), has no lower bound; both pull the same way.
-        regulariser: `paper`, log(1 - D(f^l)) (Eq. 5), or `non-saturating`, -log D(f^l).
-        classifier: C of step (2): `trained`, the client's current one (section 3.3, recommended), or `received` (Alg. 1, line 28).
-        reference: f^g of step (3): of the `received` extractor (line 34 has no client index; the steadier choice) or the `trained` one.
-        reported: L_m: `last-epoch`, mean over the batches of the last local epoch, before their steps (recommended: one batch is
-            noise, and Eq. 1 is a mean over the client); `received`, the received model's before training; `last-batch` (line 39).
-        tested_classifier: `received`, the latest C, or `own`, the C_m that the client last trained (both [?]).
-        extractor_start: F_m^l: `copy` of the common initial extractor, or `own`, a draw for every client ("initialise" [?]).
-        discriminator_start: D_m: `common`, one draw for all clients, or `own`, one for each [?].
         discriminator_width: hidden width of D_m: K -> width -> 1 with ReLU; 0: K ("two-layer" [GRP 4.1], width not given [?]).
-        classifier_width: hidden width of C: K -> width -> classes; 0: the network's own head, whose width is K in the paper's
-            networks here [?]. Others need a head of two layers (`ecg-resnet`, `resnet30`).
-        personal_momentum: of F_m^l and D_m: `fresh` every round, as F^g's (recommended [?]), or `kept` by the client.
     """
 
     trees: ClassVar[tuple[str, ...]] = ("params", "personal")
@@ -53,96 +44,57 @@ class GRPFED(AdaptivePower):
     recorded: ClassVar[str] = "shared"  # L^g, the loss that its server and its Figure 3 go by
     revision: ClassVar[int] = 2
 
-    beta: float = 0.5
-    discriminator_loss: str = "bce"
-    regulariser: str = "paper"
-    classifier: str = "trained"
-    reference: str = "received"
-    reported: str = "last-epoch"
-    tested_classifier: str = "received"
-    extractor_start: str = "copy"
-    discriminator_start: str = "common"
-    discriminator_width: int = 0
-    classifier_width: int = 0
-    personal_momentum: str = "fresh"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("GRP-FED's beta", self.beta, 0, 1)
-        for option in ("discriminator_width", "classifier_width"):
-            check_range(f"GRP-FED's {option}", getattr(self, option), 0, integer=True)
-        check_words(self, "GRP-FED", _WORDS)
+    q0: NonNegative = 10.0
+    q_step: NonNegative = 0.5
+    beta: Share = 0.5
+    discriminator_width: Count = 0
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
-        parts = super().layout(setup)
-        if self.classifier_width:
-            parts["head"] = replace(parts["head"], params=self.wide_classifier(parts["head"].params, setup))
-        return parts | {"discriminator": Part("personal", self.discriminator(setup))}
-
-    def discriminator(self, setup: Setup, client: str = "") -> Tree:
-        """Initial weights of D: K -> width -> 1."""
         k = setup.features
         width = self.discriminator_width or k
-        build = {"first": lambda: nn.Linear(k, width), "second": lambda: nn.Linear(width, 1)}
-        layers = {name: setup.module(f"grpfed/{name}{client}", make) for name, make in build.items()}
-        return Tree({f"{name}.{leaf}": value for name, tree in layers.items() for leaf, value in tree.items()})
+        first = setup.module("grpfed/first", lambda: nn.Linear(k, width))
+        second = setup.module("grpfed/second", lambda: nn.Linear(width, 1))
+        layers = {f"first.{leaf}": value for leaf, value in first.items()}
+        layers |= {f"second.{leaf}": value for leaf, value in second.items()}
+        return super().layout(setup) | {"discriminator": Part("personal", Tree(layers))}
 
-    def wide_classifier(self, head: Tree, setup: Setup) -> Tree:
-        """Initial weights of a head of two linear layers with another hidden width."""
-        sizes = [tuple(leaf.shape) for leaf in head.leaves()]
-        hidden, k, classes, width = sizes[0][0], setup.features, setup.classes, self.classifier_width
-        if sizes != [(hidden,), (hidden, k), (classes,), (classes, hidden)]:
-            raise UserError(
-                "GRP-FED's classifier_width needs a network whose head has two linear layers, as ecg-resnet and resnet30"
-            )
-        layers = setup.module("grpfed/head", lambda: nn.ModuleList([nn.Linear(k, width), nn.Linear(width, classes)]))
-        return head.refill(layers.leaves())
+    def init_server(self, setup: Setup) -> Tree:
+        zero = setup.zeros()
+        return super().init_server(setup) | Tree(q=zero + self.q0, spread=zero, started=zero)
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         client = super().init_client(setup, info)
-        one, base, discriminator = int(info.id), setup.parts["base"].params, client.params.discriminator
-        if self.extractor_start == "own":
-            base = setup.network(f"grpfed/{one}").base
-        if self.discriminator_start == "own":
-            discriminator = self.discriminator(setup, f"/{one}")
-        personal = Tree(base=base, discriminator=discriminator)
-        client = client.without(["params"]) | Tree(personal=personal, params=client.params.without(["discriminator"]))
-        if self.personal_momentum == "kept" and setup.momentum:
-            client = client | Tree(velocity=personal.map(torch.zeros_like))
-        return client | Tree(head=setup.parts["head"].params) if self.tested_classifier == "own" else client
+        personal = Tree(base=setup.parts["base"].params, discriminator=client.params.discriminator)
+        return client.without(["params"]) | Tree(personal=personal, params=client.params.without(["discriminator"]))
 
+    # ---- one client ----------------------------------------------------------------------------------------------------------
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
-        return super().model(common, own, client, ctx) | client.personal.only(["base"]) | client.only(["head"])
+        return super().model(common, own, client, ctx) | client.personal.only(["base"])
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         received, zero = ctx.pick(common.params, "shared"), torch.zeros_like(ctx.scalars.rate)
         local = super().begin(common, own, client, ctx)
-        local = local | Tree(params=local.params | received, personal=client.personal)
-        kept = client.only(["velocity"])
-        return local | Tree(report=Tree(loss=zero, of=zero, step=zero)) | (kept and kept | Tree(taken=zero))
+        return local | Tree(
+            params=local.params | received,
+            personal=client.personal,
+            report=Tree(loss=zero, of=zero, step=zero),
+        )
 
-    # ---- one client ----------------------------------------------------------------------------------------------------------
     def step(self, local: Tree, batch: Tree, ctx: Context) -> Tree:
-        if "velocity" in local:
-            local = local | Tree(optimiser=Tree(personal=_velocity(local)), taken=torch.ones_like(local.taken))
         grads, local = self.gradient(local.params, local, batch, ctx)
-        local = local | ctx.descend(local, self.correct(grads, local, ctx))
-        classifier = (local if self.classifier == "trained" else ctx.common).params.head
-        params = local.params | Tree(base=local.personal.base, head=classifier)
-        grads, local = self.gradient(params, local, batch, ctx, role="personal")
-        local = local | ctx.descend(local, grads.only(["base"]), "personal")
-        return local | ctx.descend(local, self.discriminate(local, batch, ctx), "personal")
+        local = local | ctx.descend(local, self.correct(grads, local, ctx))  # (1)
+        grads, local = self.gradient(local.params | local.personal.only(["base"]), local, batch, ctx, role="personal")
+        local = local | ctx.descend(local, grads.only(["base"]), "personal")  # (2)
+        return local | ctx.descend(local, self.discriminate(local, batch, ctx), "personal")  # (3)
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
+        """L^g, which is reported (role `shared`), or beta J + (1 - beta) L_R."""
         value, out = super().loss(params, local, batch, ctx)
-        if ctx.role == "personal":
-            s = self.logit(local.personal.discriminator, out.z)
-            regulariser = -F.softplus(s) if self.regulariser == "paper" else F.softplus(-s)  # log(1 - D) or -log D
-            return self.beta * value + (1 - self.beta) * mean(regulariser, batch), out
-        if self.scans:
-            return value, out
-        return value, out | Tree(keep=Tree(report=self.record(value.detach(), local.report, ctx)))
+        if ctx.role == "shared":
+            return value, out | Tree(keep=Tree(report=self.record(value.detach(), local.report, ctx)))
+        regulariser = mean(-F.softplus(self.logit(local.personal.discriminator, out.z)), batch)
+        return self.beta * value + (1 - self.beta) * regulariser, out
 
     def logit(self, discriminator: Tree, z: Tensor) -> Tensor:
         """The logit of D(z), the probability that z [B, K] is of the global extractor: [B]."""
@@ -155,57 +107,38 @@ class GRPFED(AdaptivePower):
             statistics = local.get("buffers", Tree()).get(role, Tree())
             return self.forward(params, batch.x, ctx.at(role=role, buffers=statistics, training=True)).z.detach()
 
-        of_global = features((local if self.reference == "trained" else ctx.common).params, "shared")
+        of_global = features(ctx.common.params, "shared")
         of_local = features(local.params | local.personal.only(["base"]), "personal")
 
         def objective(trained: Tree) -> tuple[Tensor, Tree]:
             g, s = (self.logit(trained.discriminator, z) for z in (of_global, of_local))
-            if self.discriminator_loss == "bce":
-                return mean(F.softplus(-g) + F.softplus(s), batch), Tree()
-            return -mean(F.softplus(g) + F.softplus(-s), batch), Tree()
+            return mean(F.softplus(-g) + F.softplus(s), batch), Tree()
 
         return ctx.differentiate(objective, local.personal.only(["discriminator"]))[0]
 
-    def leave(self, local: Tree, sums: Tree, ctx: Context) -> Tree:
-        changed = super().leave(local, sums, ctx)
-        return changed if ctx.phase.scan or "velocity" not in local else changed | Tree(velocity=_velocity(local))
-
-    # ---- the reported loss ---------------------------------------------------------------------------------------------------
-    @property
-    def scans(self) -> bool:
-        return self.reported == "received"
-
     def record(self, value: Tensor, report: Tree, ctx: Context) -> Tree:
-        """The report (a sum of losses, of how many, batches so far) with one more batch."""
-        step, one = report.step + 1, torch.ones_like(report.of)
-        if self.reported == "last-batch":
-            return Tree(loss=value, of=one, step=step)
-        steps = ctx.steps.train
-        taken = torch.where(step > steps - steps // max(1, ctx.task.local_epochs), one, 0.0)
+        """The report (a sum of losses, of how many, batches so far) with one more batch, which counts in the last epoch."""
+        step, steps = report.step + 1, ctx.steps.train
+        taken = torch.where(step > steps - steps // max(1, ctx.task.local_epochs), torch.ones_like(report.of), 0.0)
         return Tree(loss=report.loss + taken * value, of=report.of + taken, step=step)
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)
-        kept = kept | local.only(["personal", "velocity"]) | local.params.only(client.only(["head"]))
-        return kept, upload if self.scans else upload | Tree(F=local.report.loss / local.report.of.clamp(min=1))
+        reported = local.report.loss / local.report.of.clamp(min=1)
+        return kept | local.only(["personal"]), upload | Tree(F=reported)
 
     def trained(self, local: Tree, ctx: Context) -> Tree:
         return super().trained(local, ctx) | local.personal.only(["base"])
 
+    # ---- the server ----------------------------------------------------------------------------------------------------------
+    def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
+        spread = uploads.F.std(correction=0)
+        q = self.power(server, spread)
+        weights = (q * (uploads.F + 1e-12).log()).softmax(0)  # lambda_m (Eq. 3) through logarithms
+        return Tree(params=uploads.params.mix(weights), q=q, spread=spread, started=torch.ones_like(q))
 
-def _velocity(local: Tree) -> Tree:
-    """The momentum of F_m^l and D_m: what the client kept before the round's first step, the optimiser's from then on."""
-    return select(local.taken > 0, local.optimiser.personal, local.velocity)
-
-
-_WORDS = {
-    "discriminator_loss": ("bce", "paper"),
-    "regulariser": ("paper", "non-saturating"),
-    "classifier": ("trained", "received"),
-    "reference": ("received", "trained"),
-    "reported": ("last-epoch", "received", "last-batch"),
-    "tested_classifier": ("received", "own"),
-    "extractor_start": ("copy", "own"),
-    "discriminator_start": ("common", "own"),
-    "personal_momentum": ("fresh", "kept"),
-}
+    def power(self, server: Tree, spread: Tensor) -> Tensor:
+        """The new q (Eq. 2)."""
+        middle = ((spread + server.spread) / 2).clamp(min=torch.finfo(spread.dtype).tiny)
+        moved = (server.q + self.q_step * (spread - server.spread) / middle).clamp(min=0)
+        return torch.where(server.started > 0, moved, server.q)

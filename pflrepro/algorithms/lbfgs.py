@@ -16,11 +16,8 @@ TURNS = 64  # evaluations beside the first; the most that 6,000 made-up problems
 ITERATIONS, FLAT = 10, 1e-3  # limit, and the largest slope at which the search ends [FDA-code]
 STILL = 1e-9  # least change of x and of the value, least descent, least width of a bracket [the library it calls, pytorch-minimize]
 CURVED = 1e-10  # least y.s of a pair that the inverse Hessian takes up [the same]
-LOWER, LEVEL, TRIES = (
-    1e-4,
-    0.9,
-    25,
-)  # Wolfe's constants and the evaluations of a line search [PyTorch's, which that one takes]
+LOWER, LEVEL = 1e-4, 0.9  # Wolfe's constants [PyTorch's line search, which that library takes]
+TRIES = 25  # evaluations of a line search behind its first [the same]
 
 
 def search(evaluate: Evaluate, start: Tensor, turns: int = TURNS, settled: Settled = never) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +13,10 @@ from pflrepro.algorithms import box, gaussian, lbfgs
 from pflrepro.algorithms.contract import Method, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Task
-from pflrepro.errors import check_range, check_words
+from pflrepro.checked import Between
 from pflrepro.trees import Tree
+
+TEST_ROWS = 3  # in a test, classes with fewer rows take mu_g [FDA-code]
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,9 @@ class PFedFDA(Method):
 
     Client: base trained under h_i(mu_g, Sigma_g, pi_i), every batch's features and labels stored (Alg. 1, line 7); local estimates
     mu^_i, Sigma^_i (line 8; Eqs. 6 to 8); beta_i in [0, 1] minimises the k-fold cross-entropy of the interpolated classifier
-    (line 9; Eq. 9); mu~_i = beta_i mu^_i + (1 - beta_i) mu_g, Sigma~_i likewise (lines 10, 11). Server: theta, mu_g, Sigma_g are the
-    means of theta_i, mu~_i, Sigma~_i. Start: Sigma_g = I.
+    (line 9; Eq. 9), 0 for a client without a class of k rows [FDA-code]; mu~_i = beta_i mu^_i + (1 - beta_i) mu_g, Sigma~_i likewise
+    (lines 10, 11). Server: theta, mu_g, Sigma_g are the means of theta_i, mu~_i, Sigma~_i with weights p_i [FDA-code]. Start:
+    mu_g uniform in [0, 1) [FDA-code], Sigma_g = I.
     Tested: the received base; the client passes once over its training part in evaluation mode (without the incomplete batch
     where the run drops it [FDA-code]), solves beta_i and interpolates anew. After local training: the trained base with
     h_i(mu~_i, Sigma~_i, pi_i). Every search starts at 0.5 [FDA-code]; `beta` in the client's state is that of its last local
@@ -34,44 +38,22 @@ class PFedFDA(Method):
             `none`: beta = 1, local statistics only (NB).
         beta_search: `bounded`, a true minimum over [0, 1] (the paper's L-BFGS-B), recommended; `code`, ten iterations of L-BFGS
             on a clipped argument, which may end at 0 or 1 beside the minimum [FDA-code].
-        cov_reg: the ridge on a local covariance. `code`: I and 1e-4 in every entry, the default since the released code is the
-            state behind the tables [inferred]. `paper`: 1e-4 I, then the nearest positive definite matrix.
-        features: which are estimated from in a round: `training` [FDA, FDA-code], all that local training sees, each before the
-            step of its batch; `after`: those of the trained base, by one more pass.
         folds: k; 2 [FDA-code; lost in the paper].
-        initial_means: mu_g starts `uniform` in [0, 1) [FDA-code] or `normal` (paper: a Gaussian).
-        test_rows: in a test, classes with fewer rows take mu_g; 3 [FDA-code], 1 follows the paper.
-        without_folds: what a client without a class of k rows takes: the `global` statistics, beta_i = 0 [FDA-code], or its `local`
-            ones, beta_i = 1, as the code's comment says.
-        weights: of the server's means: `sizes`, p_i [FDA-code], or `uniform`, as "client average" may be read (the paper's equation
-            is lost).
     """
 
-    coefficients: str = "single"
-    beta_search: str = "bounded"
-    cov_reg: str = "code"
-    features: str = "training"
-    folds: int = 2
-    initial_means: str = "uniform"
-    test_rows: int = 3
-    without_folds: str = "global"
-    weights: str = "sizes"
+    coefficients: Literal["single", "separate", "none"] = "single"
+    beta_search: Literal["bounded", "code"] = "bounded"
+    folds: Annotated[int, Between(2)] = 2
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_words(self, "pFedFDA", _WORDS)
-        check_range("pFedFDA's folds", self.folds, 2, integer=True)
-        check_range("pFedFDA's test_rows", self.test_rows, 1, integer=True)
-
-    # ---- state ---------------------------------------------------------------------------------------------------------------
+    # ---- the server's state, and the classifier made of it -------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
         linear = Tree(weight=setup.zeros(setup.classes, setup.features), bias=setup.zeros(setup.classes))
         return super().layout(setup) | {"head": Part("received", linear)}
 
     def init_server(self, setup: Setup) -> Tree:
-        mu = setup.normal("pfedfda/means", setup.classes, setup.features)
-        if self.initial_means == "uniform":
-            mu = torch.special.ndtr(mu)  # a normal number's own quantile is uniform
+        mu = torch.special.ndtr(
+            setup.normal("pfedfda/means", setup.classes, setup.features)
+        )  # its own quantile: uniform
         sigma = torch.diag(setup.zeros(setup.features) + 1)
         return super().init_server(setup) | Tree(mu=mu, sigma=sigma)
 
@@ -81,13 +63,12 @@ class PFedFDA(Method):
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         return server, Tree()
 
-    # ---- the classifier ------------------------------------------------------------------------------------------------------
-    def head(self, stats: Tree, ctx: Context) -> Tree:
-        """The linear layer of `stats` and the client's priors, in the run's number type."""
-        return gaussian.head(stats, gaussian.log_priors(ctx.info.counts)).to(ctx.scalars.rate.dtype)
-
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         return super().model(common, own, client, ctx) | Tree(head=self.head(common, ctx))
+
+    def head(self, stats: Tree, ctx: Context) -> Tree:
+        """h_i, the linear layer of `stats` and the client's priors, in the run's number type."""
+        return gaussian.head(stats, gaussian.log_priors(ctx.info.counts)).to(ctx.scalars.rate.dtype)
 
     def forward(self, params: Tree, x: Tensor, ctx: Context) -> Tree:
         read, training = ctx.buffers.get("base", Tree()), ctx.training and ctx.trains("base")
@@ -95,12 +76,10 @@ class PFedFDA(Method):
         logits = F.linear(self.embed(params, z, ctx), params.head.weight, params.head.bias)
         return Tree(z=z, logits=logits, buffers=Tree(base=after) if after else Tree())
 
-    # ---- one client ----------------------------------------------------------------------------------------------------------
+    # ---- one client: features are stored (line 7), by training or by the pass before a test -----------------------------------
     def phases(self, clock: Clock) -> list[Phase]:
         key = {"key": Draw("uniform", (clock.batch_size,))}
-        once = {"passes": 1, "train": (), "draws": key}
-        after = [Phase("features", stream="clients/features", **once)] if self.features == "after" else []
-        return [Phase(draws=key), *after, Phase("personalise", where="adapt", **once)]
+        return [Phase(draws=key), Phase("personalise", where="adapt", passes=1, train=(), draws=key)]
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         return super().begin(common, own, client, ctx) | Tree(store=self.store(ctx))
@@ -108,12 +87,11 @@ class PFedFDA(Method):
     def store(self, ctx: Context) -> Tree:
         """Room for the features of a round, the same for all clients: a slot of B rows a batch; `step` batches are in use."""
         task, of = ctx.task, ctx.scalars.rate
-        rows = self.rows_of_a_pass(task)  # enough for the pass before a test
-        if self.features == "training":
-            rows = max(rows, rows * task.local_epochs, task.local_steps * task.batch_size)
+        pass_rows = self.rows_of_a_pass(task)  # enough for the pass before a test
+        rows = max(pass_rows, pass_rows * task.local_epochs, task.local_steps * task.batch_size)
         integers = {"dtype": torch.int64, "device": of.device}
         return Tree(
-            z=of.new_zeros(rows, ctx.task.features),
+            z=of.new_zeros(rows, task.features),
             key=of.new_zeros(rows),
             mask=of.new_zeros(rows),
             y=torch.zeros(rows, **integers),
@@ -137,8 +115,6 @@ class PFedFDA(Method):
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
-        if self.features == "after":
-            return value, out
         store = self.remember(local.store, self.embed(params, out.z, ctx), batch, ctx)
         return value, out | Tree(keep=Tree(store=store))
 
@@ -149,36 +125,37 @@ class PFedFDA(Method):
         z = self.embed(local.params, self.forward(local.params, batch.x, ctx).z, ctx)
         return Tree(store=self.remember(local.store, z, batch, ctx))
 
+    # ---- one client: its statistics (lines 8 to 11) ---------------------------------------------------------------------------
     def leave(self, local: Tree, sums: Tree, ctx: Context) -> Tree:
         left = super().leave(local, sums, ctx)
-        if ctx.phase.name == "personalise":
-            rows = local.store.without(["step"])[: self.rows_of_a_pass(ctx.task)]
-            stats = self.personalise(rows, ctx, self.test_rows)
-            return left | stats.only(["beta"]) | Tree(params=Tree(head=self.head(stats, ctx)))
-        if ctx.phase.name == "train" and self.features == "after":
-            return left
-        return left | self.personalise(local.store, ctx) | Tree(store=self.store(ctx))
+        if ctx.phase.name == "train":
+            return left | self.personalise(local.store, ctx) | Tree(store=self.store(ctx))
+        rows = local.store.without(["step"])[: self.rows_of_a_pass(ctx.task)]
+        stats = self.personalise(rows, ctx, TEST_ROWS)
+        return left | stats.only(["beta"]) | Tree(params=Tree(head=self.head(stats, ctx)))
 
     def personalise(self, rows: Tree, ctx: Context, least: int = 1) -> Tree:
         """`beta` [2], `mu` [C, D] and `sigma` [D, D] from stored rows and what was received."""
-        z, received = rows.z.double(), ctx.common.only(["mu", "sigma"]).to(torch.float64)
-        members = one_hot(rows.y, ctx.task.classes, z.dtype) * rows.mask.double()[:, None]
-        local = gaussian.estimate(z, members, received, self.cov_reg, least)
-        beta = z.new_ones(2 if self.coefficients == "separate" else 1)
-        if self.coefficients != "none":
-            parts = gaussian.split(z, rows.y, rows.mask, rows.key, ctx.task.classes, self.folds)
-            prior = gaussian.log_priors(ctx.info.counts)
-            objective = gaussian.validation(*parts, prior, received, self.cov_reg, self.coefficients)
-            found = self.found(objective, 0.5 * beta, ctx)
-            beta = torch.where(parts[1].sum() > 0, found, float(self.without_folds == "local"))
+        received = ctx.common.only(["mu", "sigma"]).to(torch.float64)
+        local = self.estimate(rows, received, ctx, least)
+        beta = self.interpolation(rows, received, ctx)
         mixed = gaussian.interpolate(beta, local, received)
         return (mixed | Tree(beta=beta.expand(2))).to(ctx.scalars.rate.dtype)
 
-    def found(self, objective: box.Evaluate, start: Tensor, ctx: Context) -> Tensor:
-        """The coefficients [1 or 2] that the search from `start` ends at."""
-        if self.beta_search == "code":
-            return lbfgs.search(objective, start, settled=ctx.settled)
-        return box.minimise(objective, start, box.STEPS[self.cov_reg], ctx.settled)
+    def estimate(self, rows: Tree, received: Tree, ctx: Context, least: int) -> Tree:
+        """mu^_i and Sigma^_i (line 8; Eqs. 6 to 8); classes with fewer than `least` rows take mu_g."""
+        members = one_hot(rows.y, ctx.task.classes, torch.float64) * rows.mask.double()[:, None]
+        return gaussian.estimate(rows.z.double(), members, received, least)
+
+    def interpolation(self, rows: Tree, received: Tree, ctx: Context) -> Tensor:
+        """beta_i [1], or [2] for means and covariance (line 9; Eq. 9)."""
+        ones = received.mu.new_ones(2 if self.coefficients == "separate" else 1)
+        if self.coefficients == "none":
+            return ones
+        z, members = gaussian.split(rows.z, rows.y, rows.mask, rows.key, ctx.task.classes, self.folds)
+        objective = gaussian.validation(z, members, gaussian.log_priors(ctx.info.counts), received)
+        search = lbfgs.search if self.beta_search == "code" else box.minimise
+        return torch.where(members.sum() > 0, search(objective, 0.5 * ones, settled=ctx.settled), 0.0)
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)
@@ -191,17 +168,6 @@ class PFedFDA(Method):
         """`beta` [2] of the test, for means and for covariance."""
         return super().notes(local, client, ctx) | local.only(["beta"])
 
-    # ---- the server ----------------------------------------------------------------------------------------------------------
+    # ---- the server ------------------------------------------------------------------------------------------------------------
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
-        return uploads.mix(cohort.p if self.weights == "sizes" else torch.full_like(cohort.p, 1 / len(cohort.p)))
-
-
-_WORDS = {
-    "coefficients": ("none", "single", "separate"),
-    "beta_search": ("bounded", "code"),
-    "cov_reg": ("paper", "code"),
-    "features": ("training", "after"),
-    "initial_means": ("uniform", "normal"),
-    "without_folds": ("global", "local"),
-    "weights": ("sizes", "uniform"),
-}
+        return uploads.mix(cohort.p)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,51 +12,39 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method, by_label, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Phase
 from pflrepro.algorithms.task import Context, Source
-from pflrepro.errors import UserError, check_range, check_words
+from pflrepro.checked import AtLeastOne, Count
+from pflrepro.errors import UserError
 from pflrepro.trees import Tree
-
-_CHOICES = {"pseudo": ("rsm", "proxy", "mixture"), "rsm_from": ("drawn", "every"), "pseudo_refresh": ("round", "once")}
 
 
 @dataclass(frozen=True)
 class PseudoData(Method):
     """Makes x_p with soft labels y_p, means of `pseudo_mean` random samples each, drawn with replacement.
 
-    `rsm`: training samples of one client each, y_p uniform; `proxy`: of the run's proxy data, y_p uniform; `mixture` (eq. 4): at
-    every step each proxy mean is averaged with K = `mixed_samples` random samples of the current batch [BR-code], and y_p likewise.
-    Mixup's batches are mixed before that.
+    `rsm` (Alg. 2): training samples of one client each, drawn uniformly among those that have any [BR-code], y_p uniform; `proxy`: of
+    the run's proxy data, y_p uniform; `mixture` (Eq. 4): at every step each proxy mean is averaged with K = `mixed_samples` random
+    samples of the current batch [BR-code], and y_p likewise. Mixup's batches are mixed before that.
 
     Attributes:
         pseudo: `rsm` [BR-code] or `mixture` (tables 3 and 6), `proxy`. The latter two need a run with proxy=DATASET.
         pseudo_samples: 0 = the run's batch size [BR].
         pseudo_mean: 10 [BR-code].
         pseudo_balanced: an RSM mean takes all classes equally often, from all clients (figure 6d) [inferred].
-        rsm_from: `drawn`: one client with samples for each mean, uniformly [BR-code]; `every`: K' means of every such client
-            (Alg. 2), K' the least that gives `pseudo_samples` in all [inferred: the text wants N K' = B]. `drawn` is the default as
-            the published numbers come from the code, and N K' is B only where N divides it.
         pseudo_refresh: `round` [BR], or `once` [BR-code; tables 2 and 3].
         mixed_samples: 1 [BR, BR-code]. 0: K = 0 of figure 6c, which is `proxy`.
     """
 
-    pseudo: str = "rsm"
-    pseudo_samples: int = 0
-    pseudo_mean: int = 10
+    pseudo: Literal["rsm", "proxy", "mixture"] = "rsm"
+    pseudo_samples: Count = 0
+    pseudo_mean: AtLeastOne = 10
     pseudo_balanced: bool = False
-    rsm_from: str = "drawn"
-    pseudo_refresh: str = "round"
-    mixed_samples: int = 1
+    pseudo_refresh: Literal["round", "once"] = "round"
+    mixed_samples: Count = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_words(self, "FedBR", _CHOICES)
-        for option, low in (("pseudo_samples", 0), ("pseudo_mean", 1), ("mixed_samples", 0)):
-            check_range(f"FedBR's {option}", getattr(self, option), low, integer=True)
         if self.pseudo_balanced and self.pseudo != "rsm":
             raise UserError(f"pseudo_balanced=true is for pseudo=rsm, not {self.pseudo}: proxy labels are not used")
-        if self.rsm_from == "every" and (self.pseudo != "rsm" or self.pseudo_balanced):
-            raise UserError(
-                "FedBR's rsm_from=every is for pseudo=rsm without pseudo_balanced: only these take a client's own"
-            )
 
     @property
     def mixes(self) -> bool:
@@ -71,10 +60,11 @@ class PseudoData(Method):
         given = super().supply(source, t)
         if t > 0 and self.pseudo_refresh == "once":
             return given
-        own = {"drawn": of_one_client, "every": of_every_client}[self.rsm_from]
-        means = {"proxy": of_proxy, "mixture": of_proxy, "rsm": balanced if self.pseudo_balanced else own}
-        draw, size = source.generator("fedbr", t), (self.pseudo_samples or source.batch_size, self.pseudo_mean)
-        return (given or Tree()) | Tree(pseudo=means[self.pseudo](source, draw, *size))
+        own = balanced if self.pseudo_balanced else of_one_client
+        means = own if self.pseudo == "rsm" else of_proxy
+        count = self.pseudo_samples or source.batch_size
+        pseudo = means(source, source.generator("fedbr", t), count, self.pseudo_mean)
+        return (given or Tree()) | Tree(pseudo=pseudo)
 
     def pseudo_batch(self, batch: Tree, ctx: Context) -> tuple[Tensor, Tensor]:
         """x_p [P, ...] and y_p [P, C] of this step."""
@@ -96,22 +86,8 @@ def trains(phase: Phase) -> bool:
 
 def of_one_client(source: Source, draw: np.random.Generator, count: int, width: int) -> Tensor:
     """[count, ...]: each the mean of `width` training samples of one client, drawn uniformly among those that have any."""
-    holders = _holders(source)
+    holders = [rows for rows in source.rows if len(rows)]
     return source.means(np.stack([draw.choice(holders[draw.integers(len(holders))], width) for _ in range(count)])).x
-
-
-def of_every_client(source: Source, draw: np.random.Generator, count: int, width: int) -> Tensor:
-    """[N K', ...]: K' means of `width` training samples of every client that has any; K' the least with N K' >= `count`.
-
-    Client by client in turn, so that the first N of them are of N clients.
-    """
-    holders = _holders(source)
-    turns = -(-count // len(holders))
-    return source.means(np.stack([draw.choice(rows, width) for _ in range(turns) for rows in holders])).x
-
-
-def _holders(source: Source) -> list[np.ndarray]:
-    return [rows for rows in source.rows if len(rows)]
 
 
 def balanced(source: Source, draw: np.random.Generator, count: int, width: int) -> Tensor:

@@ -60,8 +60,8 @@ def row(label: str, algorithm: str = "", *, key: str = "", **more: Any) -> Row:
     """A row; fields of `Row` by their names, everything else an option of the method. `key`: by default the method's name.
 
     Example:
-        >>> row("GPFL w/o CoV", "gpfl", key="gpfl-without-cov", without="cov").options
-        (('without', 'cov'),)
+        >>> row("beta = 0.3", "grp-fed", key="beta-0.3", beta=0.3).options
+        (('beta', 0.3),)
     """
     algorithm = algorithm or label.lower()
     own = {name: more.pop(name) for name in list(more) if name in Row.__dataclass_fields__}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pflrepro.papers.artefact import Artefact, column, fast, row, scales
 from pflrepro.papers.claims import best
 from pflrepro.papers.dealt import Dealt
-from pflrepro.papers.gpfl import ROWS, gpfl
+from pflrepro.papers.gpfl import GPFL, ROWS
 from pflrepro.papers.settings import AMAZON_DOMAINS, FMNIST_PATHOLOGICAL
 from pflrepro.papers.views.counts import Counts
 from pflrepro.papers.views.curves import Curves
@@ -18,7 +18,7 @@ _BY_CLIENT_AND_CLASS = "silhouette by client and class"
 FIGURE2 = Artefact(
     "gpfl/figure2",
     "GPFL Figure 2: ten clients with two classes each, and what three methods make of them",
-    rows=(row("FedPer"), row("FedProto"), gpfl()),
+    rows=(row("FedPer"), row("FedProto"), GPFL),
     columns=(column("ten", TEN_CLIENTS),),
     scales=scales(fast(30, "a quarter of the training data, 30 rounds, tests every 5", every=5, share=0.25), seeds=1),
     views=(

@@ -201,7 +201,7 @@ class Simulation:
         with torch.no_grad():
             server = server | method.aggregate(server, result.upload, cohort_tree, ctx)
             if result.averaged.has_leaves():
-                replica.averaged = result.averaged.mix(method.averaging(server, result.upload, cohort_tree, ctx))
+                replica.averaged = result.averaged.mix(cohort_tree.p)
         replica.server = server.map(lambda leaf: leaf.detach())
         replica.keep(cohort_tree, result.client)
         if result.kept.has_leaves():

@@ -183,18 +183,18 @@ class GPFLClient:
         )
         self.g = self.p = torch.zeros(32, dtype=torch.float64)
 
-    def compute_conditions(self, divide: bool) -> None:
+    def compute_conditions(self) -> None:
         classes = range(len(self.shares))
         table = self.embeddings.weight.detach()
         self.g = sum(table[u] for u in classes) / len(classes)
-        self.p = sum(self.shares[u] * table[u] for u in classes) / (len(classes) if divide else 1)
+        self.p = sum(self.shares[u] * table[u] for u in classes)
 
     def receive(self, server: GPFLClient) -> None:
         for name in ("base", "valve", "embeddings"):
             getattr(self, name).load_state_dict(getattr(server, name).state_dict())
         self.frozen = self.embeddings.weight.detach().clone()
 
-    def train(self, batches, lr: float, weight: float, decay: float, per_sample: bool) -> None:
+    def train(self, batches, lr: float, weight: float, decay: float) -> None:
         plain = [*self.base.parameters(), *self.head.parameters()]
         decayed = [*self.valve.parameters(), *self.embeddings.parameters()]
         optimiser = torch.optim.SGD([{"params": plain}, {"params": decayed, "weight_decay": decay}], lr=lr)
@@ -204,8 +204,7 @@ class GPFLClient:
             cosines = torch.stack(
                 [F.cosine_similarity(guided, row[None], eps=1e-12) for row in self.embeddings.weight], 1
             )
-            difference = guided - self.frozen[y]
-            magnitude = difference.norm(dim=1).mean() if per_sample else torch.linalg.matrix_norm(difference)
+            magnitude = torch.linalg.matrix_norm(guided - self.frozen[y])
             angle = -torch.log_softmax(cosines, 1)[torch.arange(len(y)), y].mean()
             optimiser.zero_grad()
             (F.cross_entropy(self.head(personal), y) + angle + weight * magnitude).backward()
@@ -220,10 +219,6 @@ def literal_gpfl(data: Federation, settings: Settings, valve: nn.Module, embeddi
     """(the server, the clients, correct test predictions before each round and after the last)."""
     server = GPFLClient(data, 0, valve, embeddings)
     clients = [GPFLClient(data, i, valve, embeddings) for i in range(data.clients)]
-    from_received = options["conditions"] == "received"
-    if from_received:
-        for client in clients:
-            client.compute_conditions(options["average_condition"])
     curve = []
 
     def evaluate() -> None:
@@ -234,17 +229,13 @@ def literal_gpfl(data: Federation, settings: Settings, valve: nn.Module, embeddi
         evaluate()
         chosen = [int(i) for i in cohort(SEED, t, data.clients, settings)]
         for i in chosen:
-            arguments = (options["guidance"], options["decay"], options["magnitude"] == "sample")
-            clients[i].train(epochs(data, settings, t, i), settings.lr, *arguments)
+            clients[i].train(epochs(data, settings, t, i), settings.lr, options["guidance"], options["decay"])
         for name in ("base", "valve", "embeddings"):
             mean = average([getattr(clients[i], name) for i in chosen], [clients[i].size for i in chosen])
             getattr(server, name).load_state_dict(mean)
         for client in clients:
-            if not from_received:
-                client.compute_conditions(options["average_condition"])
+            client.compute_conditions()
             client.receive(server)
-            if from_received:
-                client.compute_conditions(options["average_condition"])
     evaluate()
     return server, clients, curve
 
@@ -262,14 +253,7 @@ def initial_extras(method, data: Federation, settings: Settings) -> tuple[Condit
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"guidance": 0.01, "decay": 0.1, "conditions": "own", "average_condition": False, "magnitude": "batch"},
-        {"guidance": 0.3, "decay": 0.0, "conditions": "received", "average_condition": True, "magnitude": "sample"},
-    ],
-    ids=["released code", "paper"],
-)
+@pytest.mark.parametrize("options", [{"guidance": 0.01, "decay": 0.1}, {"guidance": 0.3, "decay": 0.0}])
 def test_gpfl(data: Federation, protocol: str, options: dict) -> None:
     settings, method = PROTOCOLS[protocol], build_method("gpfl", options)
     server, clients, curve = literal_gpfl(data, settings, *initial_extras(method, data, settings), options)

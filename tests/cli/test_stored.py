@@ -119,12 +119,14 @@ def test_a_damaged_run_is_not_shown(capsys, made: Run, store: Store) -> None:
 @pytest.mark.parametrize(
     "experiment",
     [
-        Experiment.for_dataset("fedavg+dbe", "digits", options=(("kappa", 5.0), ("mr_means", "exact")), seed=2),
+        Experiment.for_dataset("fedavg+dbe", "digits", options=(("kappa", 5.0), ("mr_momentum", 0.5)), seed=2),
         Experiment.for_dataset(
             "fedavg", "digits", partition="pathological:2", every=3, evaluate_after=False, patience=7
         ),
         Experiment.for_dataset("fedavg", "digits", dtype="float64", model="mlp", drop_last=False, clients=7),
-        Experiment.for_dataset("pfedfda", "cifar10-s", rounds=3, sampling="number", proxy="mnist"),
+        Experiment.for_dataset(
+            "pfedfda", "cifar10-s", options=(("coefficients", "none"),), rounds=3, sampling="number", proxy="mnist"
+        ),
         Experiment.for_dataset("apfl", "fmnist", options=(("adaptive", True),), closing=True, participation_low=0.1),
     ],
     ids=lambda each: each.algorithm,

@@ -123,7 +123,7 @@ def test_fedbr_is_the_paper_s_with_the_code_s_first_round(at) -> None:
         for row in ("fedbr", "fedavg+mixup+fedbr"):
             method = experiment(study, row, column).method()
             assert (method.pseudo_weight, method.contrast_weight, method.tau_1, method.tau_2) == (weight, 0.5, 2.0, 2.0)
-            assert (method.pseudo, method.pseudo_refresh, method.projection_shape) == ("rsm", "round", "paper")
+            assert (method.pseudo, method.pseudo_refresh) == ("rsm", "round")
             protocol = experiment(study, row, column).settings
             assert (protocol.first_steps, protocol.first_weights) == (1, "slots"), "of all methods [BR-code]"
     for id, column in (("table2", "cifar10"), ("table6", "local")):

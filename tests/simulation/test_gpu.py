@@ -16,7 +16,7 @@ from pflrepro.data.federation import Federation
     ("name", "options", "model"),
     [
         ("fedavg", {}, "mlp"),
-        ("gpfl", {"shares": "batches"}, "mlp"),
+        ("gpfl", {}, "mlp"),
         ("fedpac", {}, "mlp"),
         ("apple", {}, "mlp"),
         ("fedfomo", {"selection": "explore", "models": 3}, "mlp"),

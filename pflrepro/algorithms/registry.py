@@ -144,7 +144,24 @@ _REFUSED = (
 
 
 # A departure from a method that a printed number needs: a subclass in `variants/`, named `method/departure`.
-VARIANTS: dict[str, Entry] = _methods()
+VARIANTS: dict[str, Entry] = _methods(
+    Entry(
+        "apfl/platform",
+        "APFL",
+        "Deng et al., 2020",
+        "variants.apfl:PlatformAPFL",
+        "mixture of own and global model",
+        differs="own and global model each on their own loss, mixed for good at the end of the round, a share that adapts from 1 [LIB]",
+    ),
+    Entry(
+        "fedphp/platform",
+        "FedPHP",
+        "Li et al., ECML-PKDD 2021",
+        "variants.fedphp:PlatformFedPHP",
+        "mixture of last own and global model",
+        differs="training starts from the mixture that is tested, the teacher is the received model, the regulariser the MMD [LIB]",
+    ),
+)
 
 
 def names() -> list[str]:

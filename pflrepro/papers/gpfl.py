@@ -41,8 +41,8 @@ def gpfl(label: str = "GPFL", key: str = "", **options: Any) -> Row:
     return row(label, "gpfl", key=key, by_model=_GPFL_ON, **options)
 
 
-# The platform's form of the time; weight and inheritance by a later remark of the author.
-FEDPHP = row("FedPHP", form="legacy", weight=0.01, inheritance=0.9)
+# Weight and inheritance by a later remark of the author.
+FEDPHP = row("FedPHP", "fedphp/platform", key="fedphp", weight=0.01, inheritance=0.9)
 PERSONALISED: tuple[Row, ...] = (
     row("Per-FedAvg"),
     row("pFedMe"),

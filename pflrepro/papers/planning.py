@@ -137,7 +137,8 @@ def estimate_seconds(experiment: Experiment, rounds: int, timings: Mapping[tuple
     settings, data = experiment.settings, experiment.data
     each = (1 - data.test_share) * samples_of(experiment) / settings.batch_size
     steps = settings.local_steps * data.clients or each * settings.local_epochs
-    step = SECONDS_A_STEP.get(experiment.model, OTHER_STEP) * RELATIVE_COST.get(experiment.algorithm.split("+")[0], 1.0)
+    host = experiment.algorithm.split("+")[0].split("/")[0]
+    step = SECONDS_A_STEP.get(experiment.model, OTHER_STEP) * RELATIVE_COST.get(host, 1.0)
     # A test passes the test quarter forward only, in large batches: about a sixth of the training of an epoch.
     tests = each * step / 6 / settings.every
     seconds = rounds * (settings.mean_participation * steps * step + tests)

@@ -172,7 +172,7 @@ def test_the_noise_on_uploaded_means(federation, simulate) -> None:
 # ---- personal models -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("host", "options"),
-    [("ditto", {"proximal": 0.0, "personal_epochs": 2}), ("apfl", {"form": "platform", "alpha": 1.0})],
+    [("ditto", {"proximal": 0.0, "personal_epochs": 2}), ("apfl/platform", {"adaptive": False})],
 )
 def test_both_models_may_be_regularised(simulate, host: str, options: dict) -> None:
     """A personal model that nothing ties to the shared one trains as Local with the penalty; the shared one as FedAvg with it."""

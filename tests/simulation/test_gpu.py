@@ -19,7 +19,7 @@ from pflrepro.data.federation import Federation
         ("gpfl", {"shares": "batches"}, "mlp"),
         ("fedpac", {}, "mlp"),
         ("apple", {}, "mlp"),
-        ("fedfomo", {"selection": "explore", "models": 3}, "mlp"),
+        ("fedfomo", {"models": 3}, "mlp"),
         ("fedmix", {"pool_refresh": "step", "samples": 3}, "mlp"),
         ("groupdro", {"state_of": "slot", "keep_momentum": True}, "mlp"),
         ("fedavg+dbe", {}, "cnn-digits-bn"),

@@ -105,9 +105,7 @@ def tuned(simulation: Simulation, epochs: int = 5, parts: str = "all", index: in
     copies = _simulation(simulation, method, simulation.federation, index, settings)
     copies.round = simulation.round  # whose batches are drawn
     start, replica = stack([model.params.only(NETWORK) for model in models]), copies.replicas[0]
-    shapes = [
-        {path: leaf.shape for path, leaf in tree.flat().items()} for tree in (replica.clients.params, start)
-    ]
+    shapes = [{path: leaf.shape for path, leaf in tree.flat().items()} for tree in (replica.clients.params, start)]
     if shapes[0] != shapes[1]:
         raise UserError(
             f"plain fine-tuning needs the base and head of {simulation.model}; those of {type(simulation.method).__name__} are others"

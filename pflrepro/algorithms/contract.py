@@ -10,7 +10,7 @@ one-hot as `y[:, None] == arange(C)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
+from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Source
 from pflrepro.checked import check_fields
 from pflrepro.trees import Tree, WholeBatch
@@ -127,15 +127,11 @@ class Method:
         """The phases of round `clock.t`, in order; default: one pass of local training."""
         return [Phase()]
 
-    def cohort_draws(self) -> Mapping[str, Draw]:
-        """Random numbers that every client of a cohort gets at the start of its round, as `cohort.<name>` [m, *shape]."""
-        return {}
-
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         """What the clients of `cohort` receive: `common` (one copy for all) and `own` (a row a client).
 
-        A row a client: `cohort.id`, `.n`, `.p`, `.counts`, `.slot` (its place 0..m-1 among them, dealt out anew every round) and
-        the draws of `cohort_draws`; numbers: N, `.N`, and the round, `.t`.
+        A row a client: `cohort.id`, `.n`, `.p`, `.counts`, `.slot` (its place 0..m-1 among them, dealt out anew every round);
+        a number: N, `.N`.
         """
         return Tree(params=server.params), Tree()
 

@@ -7,25 +7,24 @@ from dataclasses import dataclass
 from pflrepro.algorithms.finetuning import FineTuning
 from pflrepro.algorithms.phases import Part, held
 from pflrepro.algorithms.task import Setup
+from pflrepro.checked import Count
 
 
 @dataclass(frozen=True)
 class FedBABU(FineTuning):
     """FedBABU: phi^{t+1} = sum_i p_i phi_i, trained under the common random head psi^0, which nobody ever trains.
 
-    Tested: a copy of the model, fine-tuned on the client's training data by the run's optimiser; nothing of it is kept.
+    Tested: a copy of the model received, fine-tuned on the client's training data by the run's optimiser; nothing of it is kept.
     After local training the model is tested as it stands, with psi^0.
 
     Attributes:
         tune_parts: `all` [LIB, DBE], `head` [FDA] or `base`.
         tune_epochs: 10 (recommended) [LIB today; DBE's new clients], 1 [LIB 2023], 5 [FDA]; 0: the global model is tested.
-        tune_from: `aggregate`, the model received (recommended), or `local`, phi_i of the client's last local training [LIB,
-            whose run ends without a last broadcast].
         tune_when: before every test, `always`, which makes a test `tune_epochs` times as long as a round of training, or only
             at the `end` of the run [LIB]; the tests before are then those of the global model. `end` needs receivers=all.
     """
 
-    tune_epochs: int = 10
+    tune_epochs: Count = 10
 
     def layout(self, setup: Setup) -> dict[str, Part]:
         return held(super().layout(setup), "frozen", "head")

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, mean, one_hot
 from pflrepro.algorithms.phases import Clock, Phase
-from pflrepro.algorithms.simplex import clipped, minimise
+from pflrepro.algorithms.simplex import minimise
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, check_word
+from pflrepro.checked import Count, NonNegative
 from pflrepro.trees import Tree, repeat
+
+SMALLEST = 1e-3  # mixture weights below are set to 0 and the rest scaled up [off]
 
 
 @dataclass(frozen=True)
@@ -25,44 +27,23 @@ class FedPAC(Method):
     CE + alignment * MSE(z, c_y), the mean over batch and features, from the second round on (mu_y where nobody had class y in
     the round before); then the new means with the trained base.
     Server: phi = sum_i p_i phi_i; c_k = sum_i n_ik mu_ik / sum_i n_ik; psi_i <- sum_j a_ij psi_j with
-    a_i = argmin over the simplex of |h_i - sum_j a_j h_j|^2 + sum_j a_j^2 V_j.
+    a_i = argmin over the simplex of |h_i - sum_j a_j h_j|^2 + sum_j a_j^2 V_j, weights below 0.001 set to 0 [off]. After the last round
+    heads are not combined: every client is tested with the head it trained itself [off].
     Tested: the received base with the own head as the server combined it.
 
     Attributes:
         alignment: lambda; 1 [off], tuned in {0.1, 0.5, 1, 5, 10} for pFedFDA's tables [FDA]. A distance summed over the K
             features would need lambda / K.
         head_passes, head_rate: the head phase, 1 epoch at rate 0.1 [FDA, off]; the platform takes the run's rate.
-        smallest: mixture weights below are set to 0 and the rest scaled up, 1e-3 [off].
-        singular: what a programme with a singular matrix gets: a relative `ridge` of 1e-10 (recommended), or its eigenvalues clipped at
-            0.01, `clip` [off], which depends on the scale of the features.
-        missing: what features of a class that nobody had are drawn to: the client's `own` mean [off], or `nothing` [LIB].
-        combine_last: whether heads are combined after the last round too; False: every client is tested with the head it
-            trained itself [off]. That everybody takes part in the last round [off] is the run's business.
-        centroid_weights: of the clients' means in c_k: `sizes`, n_ik [FDA, off], or `uniform` over those that have class k [LIB].
     """
 
-    alignment: float = 1.0
-    head_passes: int = 1
-    head_rate: float = 0.1
-    smallest: float = 1e-3
-    singular: str = "ridge"
-    missing: str = "own"
-    combine_last: bool = False
-    centroid_weights: str = "sizes"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("FedPAC's alignment", self.alignment, 0)
-        check_range("FedPAC's head_passes", self.head_passes, 0, integer=True)
-        check_range("FedPAC's head_rate", self.head_rate, 0)
-        check_range("FedPAC's smallest", self.smallest, 0, 1)
-        check_word("singular of FedPAC", self.singular, ("ridge", "clip"))
-        check_word("missing of FedPAC", self.missing, ("own", "nothing"))
-        check_word("centroid_weights of FedPAC", self.centroid_weights, ("sizes", "uniform"))
+    alignment: NonNegative = 1.0
+    head_passes: Count = 1
+    head_rate: NonNegative = 0.1
 
     @property
     def knows_rounds(self) -> bool:
-        return not self.combine_last or super().knows_rounds
+        return True  # the last one
 
     # ---- state: the server keeps a head a client -----------------------------------------------------------------------------
     def init_server(self, setup: Setup) -> Tree:
@@ -111,10 +92,7 @@ class FedPAC(Method):
         present = ctx.common.present
         target = torch.where(present[:, None] > 0, ctx.common.centroids, local.mu)[batch.y]
         started = present.max()  # 0 in the first round, when no centroid exists, 1 afterwards
-        apart = (out.z - target) ** 2
-        if self.missing == "nothing":
-            apart = apart * present[batch.y][:, None]
-        return value + started * self.alignment * mean(apart, batch).mean(), out
+        return value + started * self.alignment * mean((out.z - target) ** 2, batch).mean(), out
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)
@@ -123,11 +101,9 @@ class FedPAC(Method):
     # ---- the server ----------------------------------------------------------------------------------------------------------
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         heads = uploads.params.head
-        if self.combine_last or not ctx.clock.last:
+        if not ctx.clock.last:
             heads = heads.mix(self.mixture(uploads.h, uploads.V, cohort.n))
         n = cohort.counts.to(uploads.mu.dtype)
-        if self.centroid_weights == "uniform":
-            n = (n > 0).to(n.dtype)
         totals = n.sum(0)
         return Tree(
             params=uploads.params.without(["head"]).mix(cohort.p),
@@ -143,7 +119,6 @@ class FedPAC(Method):
         weights = np.zeros((len(rows), len(rows)))
         for i, row in enumerate(rows):
             away = row - rows[givers]
-            matrix = away @ away.T + noise
-            weights[i, givers] = minimise(clipped(matrix) if self.singular == "clip" else matrix)
-        weights[weights < self.smallest] = 0
+            weights[i, givers] = minimise(away @ away.T + noise)
+        weights[weights < SMALLEST] = 0
         return torch.as_tensor(weights / weights.sum(1, keepdims=True), dtype=h.dtype, device=h.device)

@@ -3,108 +3,74 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.errors import check_range, check_word
+from pflrepro.checked import Share
 from pflrepro.trees import Tree
 
-_TEMPERATURE = 4.0  # of the teacher [off]
-_FIXED = (10.0, 15.0, 20.0, 50.0)  # bandwidths [LIB]
-_ADAPTIVE = (0.25, 0.5, 1.0, 2.0, 4.0)  # multiples of the mean squared distance [off]
+TEMPERATURE = 4.0  # of the teacher [off]
 
 
 @dataclass(frozen=True)
 class FedPHP(Method):
-    """FedPHP: (1 - lambda) CE(f(x; w_i), y) + lambda Reg(w_i, teacher), w_i uploaded and averaged with p_i.
+    """FedPHP: (1 - lambda) CE(f(x; w_i), y) + lambda Reg(w_i, h_i), h_i the client's historical model; w_i averaged with p_i.
 
-    `official` [off]: w_i starts at w^t, the teacher is the historical model h_i (the common initial model before the first round).
+    w_i starts at w^t; h_i is the common initial model before the first round. Reg is the distillation of the first of the released
+    scripts, -mean_b softmax(f(x; h_i) / 4) . log softmax f(x; w_i), without temperature on the student's side; h_i carries no
+    gradient and reads the running statistics of norm layers as the student has them. In a client's first round lambda is 0: an
+    untrained model has nothing to teach. Gradients are scaled down to norm 100 [off].
     After training h_i <- mu h_i + (1 - mu) w_i, mu = inheritance * min(1, c_i / (share of participants * rounds)) with c_i the
     client's earlier rounds, so h_i = w_i after the first. Tested: h_i.
-    Reg `kd`: -mean_b softmax(f(x; h_i) / 4) . log softmax f(x; w_i), without temperature on the student's side. `mmd`: between the
-    features of both, with the five kernels exp(-d^2 / (s a)), s the mean squared distance of the batch's 2B features.
-    `legacy` [LIB until November 2024], for GPFL's table: w_i starts at (1 - mu_t) w^t + mu_t w_i of its last training, with
-    mu_t = inheritance * t / rounds, which is also what is tested; the teacher is w^t; Reg is the MMD with exp(-d^2 / (2 a)),
-    a in {10, 15, 20, 50}. There an absent client's model is mixed in every round too, here only when it is used.
-    GPFL's numbers: form=legacy, weight=0.01, inheritance=0.9 (a later remark of the author).
-
-    MMD = mean over all pairs of k(x, x') + k(y, y') - 2 k(x, y). Teachers carry no gradient and read the running statistics of
-    norm layers as the student has them.
 
     Attributes:
-        form: `official` (recommended: the published method) or `legacy`.
-        regulariser: of the official form, `kd` (the first of the released scripts) or `mmd` [off].
         weight: lambda; 0.05 [off, beside 0.1].
         inheritance: the largest mu; 0.9 [off].
-        clip: of the official form: gradients are scaled down to this norm; 100 [off]. 0: never.
-        teach_first: of the official form: whether Reg acts in a client's first round. False: an untrained model has nothing to
-            teach; the released code lets it.
     """
 
-    form: str = "official"
-    regulariser: str = "kd"
-    weight: float = 0.05
-    inheritance: float = 0.9
-    clip: float = 100.0
-    teach_first: bool = False
+    clip: ClassVar[float] = 100.0  # the largest norm of a gradient [off]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_word("form of FedPHP", self.form, ("official", "legacy"))
-        check_word("regulariser of FedPHP", self.regulariser, ("kd", "mmd"))
-        check_range("FedPHP's weight", self.weight, 0, 1)
-        check_range("FedPHP's inheritance", self.inheritance, 0, 1)
-        check_range("FedPHP's clip", self.clip, 0)
+    weight: Share = 0.05
+    inheritance: Share = 0.9
 
     @property
     def knows_rounds(self) -> bool:
         return self.inheritance > 0 or super().knows_rounds
 
-    # ---- state ---------------------------------------------------------------------------------------------------------------
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         return super().init_client(setup, info) | Tree(history=setup.pick("shared"), count=setup.zeros())
 
-    def inherited(self, client: Tree, ctx: Context) -> Tensor:
-        """mu, by the client's count of rounds, or in the legacy form by the run's."""
-        if self.form == "legacy":
-            return self.inheritance * (ctx.scalars.t / ctx.task.rounds).clamp(0, 1)
-        expected = max(1, int(ctx.task.participation * ctx.task.rounds + 1e-9))  # rounds that a client takes part in
-        return self.inheritance * (client.count / expected).clamp(0, 1)
-
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
-        received = super().model(common, own, client, ctx)
-        if self.form == "official":
-            return received | client.history
-        mu = self.inherited(client, ctx)
-        return received | received.only(client.history).lerp(client.history, mu)
+        return super().model(common, own, client, ctx) | client.history
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
-        local = super().begin(common, own, client, ctx)
-        return local if self.form == "legacy" else local | Tree(params=ctx.pick(common.params, "shared"))
+        return super().begin(common, own, client, ctx) | Tree(params=ctx.pick(common.params, "shared"))
 
-    # ---- one client ----------------------------------------------------------------------------------------------------------
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
-        official = self.form == "official"
-        teacher = ctx.client.history if official else ctx.pick(ctx.common.params, "shared")
-        taught = self.forward(local.params | teacher, batch.x, ctx.at(training=False))
-        if official and self.regulariser == "kd":
-            target = (taught.logits / _TEMPERATURE).softmax(1)
-            regulariser = mean(-(target * out.logits.log_softmax(1)).sum(1), batch)
-        else:
-            regulariser = mmd(out.z, taught.z, batch.mask, adaptive=official)
-        weight = torch.full_like(value, self.weight)
-        if official and not self.teach_first:
-            weight = torch.where(ctx.client.count > 0, weight, 0.0)
-        return (1 - weight) * value + weight * regulariser, out
+        taught = self.forward(local.params | self.teacher(ctx), batch.x, ctx.at(training=False))
+        weight = self.lesson(torch.full_like(value, self.weight), ctx)
+        return (1 - weight) * value + weight * self.regulariser(out, taught, batch), out
+
+    def teacher(self, ctx: Context) -> Tree:
+        """The groups that teach."""
+        return ctx.client.history
+
+    def lesson(self, weight: Tensor, ctx: Context) -> Tensor:
+        """lambda, in the client's first round 0."""
+        return torch.where(ctx.client.count > 0, weight, 0.0)
+
+    def regulariser(self, out: Tree, taught: Tree, batch: Tree) -> Tensor:
+        """Reg, from what the student's and the teacher's `forward` gave."""
+        target = (taught.logits / TEMPERATURE).softmax(1)
+        return mean(-(target * out.logits.log_softmax(1)).sum(1), batch)
 
     def correct(self, grads: Tree, local: Tree, ctx: Context) -> Tree:
         grads = super().correct(grads, local, ctx)
-        if self.form == "legacy" or not self.clip:
-            return grads
         return grads * (self.clip / (grads.squared_norm().sqrt() + 1e-6)).clamp(max=1)
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
@@ -112,27 +78,10 @@ class FedPHP(Method):
         return kept | Tree(history=self.trained(local, ctx).only(client.history), count=client.count + 1), upload
 
     def trained(self, local: Tree, ctx: Context) -> Tree:
-        params = super().trained(local, ctx)
-        if self.form == "legacy":
-            return params
-        mu, old = self.inherited(ctx.client, ctx), ctx.client.history
-        return params | params.only(old).lerp(old, mu)
+        params, old = super().trained(local, ctx), ctx.client.history
+        return params | params.only(old).lerp(old, self.inherited(ctx.client, ctx))
 
-
-def mmd(x: Tensor, y: Tensor, mask: Tensor, adaptive: bool) -> Tensor:
-    """The squared maximum mean discrepancy of the true rows of x and y [B, K], over all pairs.
-
-    Kernels sum_a exp(-d^2 / (s a)) with s the mean of d^2 over pairs of different rows of both (no gradient through it), or
-    sum_a exp(-d^2 / (2 a)).
-    """
-    rows, weights = torch.cat([x, y]), torch.cat([mask, mask])
-    squares = ((rows[:, None] - rows) ** 2).sum(2)
-    pairs = weights[:, None] * weights
-    if adaptive:
-        count = weights.sum()
-        scale = (squares * pairs).sum().detach() / (count**2 - count).clamp(min=1) + 1e-8
-        kernel = sum(torch.exp(-squares / (scale * a)) for a in _ADAPTIVE)
-    else:
-        kernel = sum(torch.exp(-squares / (2 * a)) for a in _FIXED)
-    signs = torch.cat([mask, -mask])
-    return (signs[:, None] * signs * kernel).sum() / mask.sum().clamp(min=1) ** 2
+    def inherited(self, client: Tree, ctx: Context) -> Tensor:
+        """mu, by the client's count of rounds."""
+        expected = max(1, int(ctx.task.participation * ctx.task.rounds + 1e-9))  # rounds that a client takes part in
+        return self.inheritance * (client.count / expected).clamp(0, 1)

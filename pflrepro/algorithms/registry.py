@@ -298,6 +298,14 @@ _REFUSED = (
 # A departure from a method that a printed number needs: a subclass in `variants/`, named `method/departure`.
 VARIANTS: dict[str, Entry] = _methods(
     Entry(
+        "apfl/platform",
+        "APFL",
+        "Deng et al., 2020",
+        "variants.apfl:PlatformAPFL",
+        "mixture of own and global model",
+        differs="own and global model each on their own loss, mixed for good at the end of the round, a share that adapts from 1 [LIB]",
+    ),
+    Entry(
         "dann/fedbr",
         "DANN",
         "Guo et al., ICML 2023",
@@ -317,6 +325,14 @@ VARIANTS: dict[str, Entry] = _methods(
         "Guo et al., ICML 2023",
         "variants.fedmix:FedBRFedMix",
         differs="new averages at every step, the same for all clients; the third term over the batch's size once more [BR-code]",
+    ),
+    Entry(
+        "fedphp/platform",
+        "FedPHP",
+        "Li et al., ECML-PKDD 2021",
+        "variants.fedphp:PlatformFedPHP",
+        "mixture of last own and global model",
+        differs="training starts from the mixture that is tested, the teacher is the received model, the regulariser the MMD [LIB]",
     ),
     Entry(
         "gpfl/without-cov",

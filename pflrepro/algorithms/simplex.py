@@ -40,16 +40,3 @@ def project(point: np.ndarray, total: float = 1.0) -> np.ndarray:
     thetas = (np.cumsum(ordered) - total) / np.arange(1, len(point) + 1)
     theta = thetas[np.flatnonzero(ordered > thetas)[-1]]
     return np.maximum(point - theta, 0)
-
-
-def clipped(matrix: np.ndarray, least: float = 0.01) -> np.ndarray:
-    """A symmetric matrix as it is if it is positive definite, else with its eigenvalues raised to `least` [FedPAC's code].
-
-    Example:
-        >>> clipped(np.array([[1.0, 1.0], [1.0, 1.0]])).round(3).tolist()
-        [[1.005, 0.995], [0.995, 1.005]]
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    if values[0] > RIDGE * max(values[-1], 0.0):
-        return matrix
-    return (vectors * values.clip(min=least)) @ vectors.T

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pflrepro.algorithms.fedavgft import FedAvgFT
+from pflrepro.algorithms.finetuning import FineTuning
+from pflrepro.algorithms.local import Local
 from pflrepro.algorithms.task import Setup
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError, check_range, check_word
@@ -99,22 +100,24 @@ def tuned(simulation: Simulation, epochs: int = 5, parts: str = "all", index: in
         True
     """
     models = client_models(simulation, index, adapted=False)
-    role, method = simulation.method.roles[-1], FedAvgFT(tune_parts=parts, tune_epochs=epochs, tune_from="local")
+    role, method = simulation.method.roles[-1], LocalFineTuning(tune_parts=parts, tune_epochs=epochs)
     settings = {"rounds": simulation.round, "receivers": "all", "statistics": "personal"}
     copies = _simulation(simulation, method, simulation.federation, index, settings)
     copies.round = simulation.round  # whose batches are drawn
     start, replica = stack([model.params.only(NETWORK) for model in models]), copies.replicas[0]
-    shapes = [
-        {path: leaf.shape for path, leaf in tree.flat().items()} for tree in (replica.clients.only(NETWORK), start)
-    ]
+    shapes = [{path: leaf.shape for path, leaf in tree.flat().items()} for tree in (replica.clients.params, start)]
     if shapes[0] != shapes[1]:
         raise UserError(
             f"plain fine-tuning needs the base and head of {simulation.model}; those of {type(simulation.method).__name__} are others"
         )
-    replica.clients = replica.clients | start
+    replica.clients = replica.clients | Tree(params=start)
     if replica.kept.has_leaves():
         replica.kept = Tree(shared=stack([model.statistics[role].only(NETWORK) for model in models]))
     return _tested(copies, "correct")
+
+
+class LocalFineTuning(FineTuning, Local):
+    """Every client holds a model, a tuned copy of which is tested."""
 
 
 def arrived(

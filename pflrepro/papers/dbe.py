@@ -51,8 +51,7 @@ def skewed(key: str, setting: Setting, group: str = "") -> Column:
     return column(key, setting, label=label, group=group, **printed(setting))
 
 
-# The platform's form of APFL, which the paper's numbers come from [inferred: same authors].
-APFL = row("APFL", form="platform", alpha=1.0, adaptive=True)
+APFL = row("APFL", "apfl/platform", key="apfl")
 DBE = row(
     "FedAvg+DBE",
     "fedavg+dbe",
@@ -159,7 +158,13 @@ HETEROGENEITY = {
     for beta in ("0.01", "0.5", "5")
 }
 WITH_MR = tuple(
-    row(f"{host.label}+MR", f"{host.algorithm}+mr", options=dict(host.options), note=f"gain: over {host.label}")
+    row(
+        f"{host.label}+MR",
+        f"{host.algorithm}+mr",
+        key=f"{host.key}+mr",
+        options=dict(host.options),
+        note=f"gain: over {host.label}",
+    )
     for host in ROWS
     if host.key in ("ditto", "fedper", "fedrep", "fedrod", "fedbabu", "apfl", "fedfomo")
 )
@@ -168,7 +173,10 @@ _HOSTS, _PLAIN = tuple(each.key for each in WITH_MR), tuple(each.key for each in
 
 
 def _over_its_host(evidence: Evidence) -> Value:
-    return gain_over(evidence.run.experiment.algorithm.removesuffix("+mr")).of(evidence)
+    host = evidence.run.experiment.algorithm.removesuffix("+mr").split("/")[
+        0
+    ]  # the row of a variant has its method's key
+    return gain_over(host).of(evidence)
 
 
 MR_GAIN = replace(ACCURACY, name="mr-gain", title="gain by MR", of=_over_its_host, metric="improvement_by_MR", rule="")

@@ -35,8 +35,8 @@ _ON = {
     "har-cnn": {"guidance": 0.01, "decay": 1.0},
 }
 GPFL = row("GPFL", by_model=_ON)
-# The platform's form of the time; weight and inheritance by a later remark of the author.
-FEDPHP = row("FedPHP", form="legacy", weight=0.01, inheritance=0.9)
+# Weight and inheritance by a later remark of the author.
+FEDPHP = row("FedPHP", "fedphp/platform", key="fedphp", weight=0.01, inheritance=0.9)
 PERSONALISED: tuple[Row, ...] = (
     row("Per-FedAvg"),
     row("pFedMe"),

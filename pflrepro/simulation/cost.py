@@ -123,7 +123,7 @@ def numbers_received(method: Method, model: str, shape: tuple[int, ...], classes
         method, federation, model, Settings(rounds=1, batch_size=BATCH), [0], backend="loop", workers=1
     )
     (replica,), one = simulation.replicas, np.zeros(1, dtype=np.int64)
-    common, own = method.send(replica.server, simulation.dispatcher.participants(method, replica, one, 0))
+    common, own = method.send(replica.server, simulation.dispatcher.participants(replica, one, 0))
     return method.received(common, own[0]).size()
 
 

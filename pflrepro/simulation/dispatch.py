@@ -76,13 +76,13 @@ class Dispatcher:
         """The clients of round `t` of one seed."""
         return cohort(replica.seed, t, self.task.clients, self.settings)
 
-    def participants(self, method: Method, replica: Replica, ids: np.ndarray, t: int) -> Tree:
-        """The clients `ids` of round `t` as `method` sees them."""
-        return participants(self.task, self.settings, replica.seed, t, ids, method.cohort_draws(), self.dtype)
+    def participants(self, replica: Replica, ids: np.ndarray, t: int) -> Tree:
+        """The clients `ids` of round `t` as host functions of a method see them."""
+        return participants(self.task, self.settings, replica.seed, t, ids, self.dtype)
 
     def receive(self, method: Method, replica: Replica, ids: np.ndarray, t: int) -> tuple[Tree, Tree]:
         """(what all of `ids` receive in round `t`, their rows)."""
-        cohort = self.participants(method, replica, ids, t)
+        cohort = self.participants(replica, ids, t)
         common, own = method.send(replica.server, cohort)
         supplied = self.supplies[replica.seed].at(t)
         if supplied is not None:

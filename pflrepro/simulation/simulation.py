@@ -187,7 +187,7 @@ class Simulation:
     ) -> None:
         """Server phases, aggregation, and the clients' rows back into their stores."""
         method = program.method
-        cohort_tree = self.dispatcher.participants(method, replica, ids, clock.t)
+        cohort_tree = self.dispatcher.participants(replica, ids, clock.t)
         for phase in (phase for phase in phases if phase.where == "server"):
             batches = table(self.federation, phase, self.settings, clock.t, [(replica.seed, 0)], prefix)
             ctx = self._server_context(program, phase, clock, received)

@@ -36,12 +36,12 @@ def tuned_loss(federation, params: Tree, client: int, epochs: int, parts: tuple[
         return float(F.cross_entropy(model["head"](model["base"](x)), y, reduction="sum"))
 
 
-@pytest.mark.parametrize("options", [{}, {"tune_from": "local"}, {"tune_when": "end"}])
+@pytest.mark.parametrize("options", [{}, {"tune_when": "end"}])
 def test_training_is_fedavg_and_tuning_leaves_no_trace(simulate, options: dict) -> None:
     settings = {"participation": 0.6, "momentum": 0.5}
     ours, fedavg = simulate(FedAvgFT(**options), **settings), simulate("fedavg", **settings)
     assert_close(ours.replicas[0].server, fedavg.replicas[0].server, 0)
-    untuned = simulate(FedAvgFT(**(options | {"tune_epochs": 0, "tune_from": "aggregate"})), **settings)
+    untuned = simulate(FedAvgFT(**options | {"tune_epochs": 0}), **settings)
     for name in ("correct", "loss", "correct_after"):
         assert np.array_equal(untuned.history(0)[name], fedavg.history(0)[name])
 
@@ -62,18 +62,3 @@ def test_at_the_end_only_is_the_last_point_of_the_curve(simulate) -> None:
     )
     assert np.array_equal(end[:-1], never[:-1]) and np.array_equal(end[-1], always[-1])
     assert not np.array_equal(never[-1], always[-1])
-
-
-def test_tuning_from_the_own_last_model(federation, simulate) -> None:
-    """A client that has not trained yet starts from the initial model."""
-    simulation = simulate(FedAvgFT(tune_from="local", tune_epochs=2), rounds=1, participation=0.6, **SETTINGS)
-    replica, loss = simulation.replicas[0], simulation.history(0)["loss"][-1]
-    initial = simulate("fedavg", rounds=0).replicas[0].server.params
-    for client, trained in enumerate(replica.history["participated"][-1]):
-        kept = replica.clients.only(["base", "head"])[client]
-        if trained:
-            assert any(bool((a != b).any()) for a, b in zip(kept.leaves(), initial.leaves(), strict=True))
-        else:
-            assert_close(kept, initial, 0)
-        if len(federation.rows["test"][client]):
-            assert loss[client] == pytest.approx(tuned_loss(federation, kept, client, 2), rel=1e-9)

@@ -1,4 +1,4 @@
-"""FedPHP: the historical model, its schedule, and the two regularisers."""
+"""FedPHP and fedphp/platform: the historical model, its schedule, and the two regularisers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pflrepro.algorithms.fedphp import FedPHP, mmd
+from pflrepro.algorithms.fedphp import FedPHP
 from pflrepro.algorithms.task import Context
+from pflrepro.algorithms.variants.fedphp import PlatformFedPHP, mmd
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
 from pflrepro.trees import Tree
 
-FORMS = [{}, {"regulariser": "mmd"}, {"form": "legacy"}]
+
+class GentleFedPHP(FedPHP):
+    """FedPHP whose gradients are scaled down to a norm that they reach."""
+
+    clip = 0.05
 
 
 def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
@@ -27,52 +32,43 @@ def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
 
 # ---- MMD -----------------------------------------------------------------------------------------------------------------------
 def test_mmd_of_two_points() -> None:
-    """One row each at distance 5: 2 sum_a (1 - k_a); adaptive, the mean squared distance is 25 itself."""
+    """One row each at distance 5: 2 sum_a (1 - k_a)."""
     x, y, mask = torch.zeros(1, 2).double(), torch.tensor([[3.0, 4.0]]).double(), torch.ones(1).double()
-    fixed = 2 * sum(1 - math.exp(-25 / (2 * a)) for a in (10, 15, 20, 50))
-    adaptive = 2 * sum(1 - math.exp(-1 / a) for a in (0.25, 0.5, 1, 2, 4))
-    assert float(mmd(x, y, mask, adaptive=False)) == pytest.approx(fixed)
-    assert float(mmd(x, y, mask, adaptive=True)) == pytest.approx(adaptive)
+    assert float(mmd(x, y, mask)) == pytest.approx(2 * sum(1 - math.exp(-25 / (2 * a)) for a in (10, 15, 20, 50)))
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
-def test_mmd_over_all_pairs_and_without_padding(adaptive: bool) -> None:
+def test_mmd_over_all_pairs_and_without_padding() -> None:
     source = torch.Generator().manual_seed(0)
     x, y = (torch.randn(5, 3, generator=source, dtype=torch.float64) for _ in range(2))
     rows = torch.cat([x[:4], y[:4]])
     apart = [float(((a - b) ** 2).sum()) for a in rows for b in rows]
-    scales = [sum(apart) / 56 * 2.0**k for k in range(-2, 3)] if adaptive else [20.0, 30.0, 40.0, 100.0]
-    kernel = np.array([sum(math.exp(-d / s) for s in scales) for d in apart]).reshape(8, 8)
+    kernel = np.array([sum(math.exp(-d / s) for s in (20, 30, 40, 100)) for d in apart]).reshape(8, 8)
     expected = (kernel[:4, :4] + kernel[4:, 4:] - 2 * kernel[:4, 4:]).mean()
     mask = torch.tensor([1.0, 1, 1, 1, 0]).double()
-    assert float(mmd(x, y, mask, adaptive)) == pytest.approx(expected, abs=1e-7)
-    assert float(mmd(x[:4], y[:4], mask[:4], adaptive)) == pytest.approx(expected, abs=1e-7)
-    assert float(mmd(x, x, mask, adaptive)) == pytest.approx(0, abs=1e-12)
+    assert float(mmd(x, y, mask)) == pytest.approx(expected, abs=1e-7)
+    assert float(mmd(x[:4], y[:4], mask[:4])) == pytest.approx(expected, abs=1e-7)
+    assert float(mmd(x, x, mask)) == pytest.approx(0, abs=1e-12)
 
 
 # ---- rounds --------------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("options", FORMS)
-def test_without_teacher_and_inheritance_it_is_fedavg(simulate, options: dict) -> None:
+@pytest.mark.parametrize("kind", [FedPHP, PlatformFedPHP])
+def test_without_teacher_and_inheritance_it_is_fedavg(simulate, kind: type[FedPHP]) -> None:
     """The history is then the model of the last local training."""
     settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5}
-    method = FedPHP(**options, weight=0.0, inheritance=0.0)
+    method = kind(weight=0.0, inheritance=0.0)
     ours, fedavg = simulate(method, **settings), simulate("fedavg", **settings)
     assert_close(ours.replicas[0].server.params, fedavg.replicas[0].server.params)
     assert ours.history(0)["correct_after"].tolist() == fedavg.history(0)["correct_after"].tolist()
-    if options.get("form") == "legacy":  # tested is the start of training, w^t
+    if kind is PlatformFedPHP:  # tested is the start of training, w^t
         assert ours.history(0)["correct"].tolist() == fedavg.history(0)["correct"].tolist()
 
 
 def test_the_first_round_of_a_client(simulate) -> None:
     """Without a lesson, and with mu = 0: FedAvg, and the history is the trained model."""
-    fedavg = simulate("fedavg", rounds=1)
-    for options in FORMS[:2]:
-        ours = simulate(FedPHP(**options, weight=0.5), rounds=1)
-        assert_close(ours.replicas[0].server.params, fedavg.replicas[0].server.params)
-        history = ours.history(0)
-        assert history["correct"][1].tolist() == history["correct_after"][1].tolist()
-        taught = simulate(FedPHP(**options, weight=0.5, teach_first=True), rounds=1).replicas[0].server.params
-        assert float((taught - fedavg.replicas[0].server.params).squared_norm()) > 1e-6
+    ours, fedavg = simulate(FedPHP(weight=0.5), rounds=1), simulate("fedavg", rounds=1)
+    assert_close(ours.replicas[0].server.params, fedavg.replicas[0].server.params)
+    history = ours.history(0)
+    assert history["correct"][1].tolist() == history["correct_after"][1].tolist()
 
 
 def test_counts_of_rounds(simulate) -> None:
@@ -85,20 +81,18 @@ def test_the_share_that_is_inherited(simulate) -> None:
     """Three of five clients in each of seven rounds: each is expected floor(21 / 5) = 4 times."""
     task = simulate(FedPHP(), rounds=7, participation=0.6).task
     ctx = Context(task, {}, Tree(t=torch.tensor(2.0)))
-    official, legacy = FedPHP(), FedPHP(form="legacy")
-    shares = [float(official.inherited(Tree(count=torch.tensor(c)), ctx)) for c in (0.0, 1.0, 4.0, 9.0)]
+    shares = [float(FedPHP().inherited(Tree(count=torch.tensor(c)), ctx)) for c in (0.0, 1.0, 4.0, 9.0)]
     assert shares == pytest.approx([0, 0.225, 0.9, 0.9])
-    assert float(legacy.inherited(Tree(), ctx)) == pytest.approx(0.9 * 2 / 7)
+    assert float(PlatformFedPHP().inherited(Tree(), ctx)) == pytest.approx(0.9 * 2 / 7)
 
 
-@pytest.mark.parametrize("options", [*FORMS, {"clip": 0.05}])
-def test_three_rounds_of_one_client(federation, simulate, options: dict) -> None:
+@pytest.mark.parametrize("kind", [FedPHP, GentleFedPHP, PlatformFedPHP])
+def test_three_rounds_of_one_client(federation, simulate, kind: type[FedPHP]) -> None:
     """Full batches, weight 0.4, as a plain loop; of three rounds mu is 0, 0.3 and 0.6."""
     rows = federation.rows["train"][3]
     alone = Federation(federation.x, federation.y, [rows], [rows[:4]], classes=federation.classes)
-    method = FedPHP(**options, weight=0.4)
-    ours = simulate(method, federation=alone, batch_size=100, rounds=3, local_epochs=2)
-    legacy = method.form == "legacy"
+    ours = simulate(kind(weight=0.4), federation=alone, batch_size=100, rounds=3, local_epochs=2)
+    platform = kind is PlatformFedPHP
     split = build_model("mlp", alone.shape, alone.classes, 0)
     base, head = split.base.double(), split.head.double()
     x, y = alone.x[rows].double(), alone.y[rows]
@@ -116,43 +110,35 @@ def test_three_rounds_of_one_client(federation, simulate, options: dict) -> None
 
     w = h = current()
     for t, mu in enumerate((0.0, 0.3, 0.6)):
-        load(w if legacy else h)
+        load(w if platform else h)
         with torch.no_grad():
             taught_z, taught = base(x), head(base(x))
-        load(mix(mu, h, w) if legacy else w)
+        load(mix(mu, h, w) if platform else w)
         for _ in range(2):
             z = base(x)
             logits = head(z)
             ones = torch.ones(len(y)).double()
-            if method.regulariser == "kd" and not legacy:
-                lesson = F.cross_entropy(logits, (taught / 4).softmax(1))
-            else:
-                lesson = mmd(z, taught_z, ones, adaptive=not legacy)
-            weight = 0.4 if legacy or t else 0.0
+            lesson = mmd(z, taught_z, ones) if platform else F.cross_entropy(logits, (taught / 4).softmax(1))
+            weight = 0.4 if platform or t else 0.0
             grads = torch.autograd.grad((1 - weight) * F.cross_entropy(logits, y) + weight * lesson, parameters)
             norm = float(sum((g**2).sum() for g in grads)) ** 0.5
-            scale = 1.0 if legacy else min(1.0, method.clip / (norm + 1e-6))
+            scale = 1.0 if platform else min(1.0, kind.clip / (norm + 1e-6))
             with torch.no_grad():
                 for parameter, g in zip(parameters, grads, strict=True):
                     parameter -= 0.05 * scale * g
         w = current()
-        h = w if legacy else mix(mu, h, w)
+        h = w if platform else mix(mu, h, w)
     replica = ours.replicas[0]
     load(w)
     assert_close(replica.server.params, Tree(base=parameters_of(base), head=parameters_of(head)))
     load(h)
     assert_close(replica.clients.history[0], Tree(base=parameters_of(base), head=parameters_of(head)))
-    load(mix(0.9, h, w) if legacy else h)  # what is tested after the last round
+    load(mix(0.9, h, w) if platform else h)  # what is tested after the last round
     with torch.no_grad():
         expected = float(F.cross_entropy(head(base(x[:4])), y[:4], reduction="sum"))
     assert ours.history(0)["loss"][-1, 0] == pytest.approx(expected, abs=1e-10)
 
 
-def test_wrong_options_are_refused() -> None:
-    for options, message in (
-        ({"form": "old"}, "unknown form of FedPHP 'old'"),
-        ({"regulariser": "kl"}, "unknown regulariser of FedPHP 'kl'"),
-        ({"weight": 1.5}, "FedPHP's weight must be"),
-    ):
-        with pytest.raises(UserError, match=message):
-            FedPHP(**options)
+def test_a_weight_that_is_no_share_is_refused() -> None:
+    with pytest.raises(UserError, match="weight of FedPHP must be"):
+        FedPHP(weight=1.5)

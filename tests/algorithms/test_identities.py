@@ -31,8 +31,8 @@ class OfOneKind(LGFedAvg):
 
 @pytest.mark.parametrize(("kind", "limit"), [("shared", "fedavg"), ("personal", "local")])
 def test_lg_fedavg_with_all_layers_shared_is_fedavg_and_with_none_local(simulate, kind: str, limit: str) -> None:
-    settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5}
-    ours, reference = (simulate(m, **settings).replicas[0] for m in (OfOneKind("sizes", kind=kind), limit))
+    settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5, "weights": "uniform"}
+    ours, reference = (simulate(m, **settings).replicas[0] for m in (OfOneKind(kind=kind), limit))
     assert set((ours.server.params | ours.clients.params).keys()) == {"base", "head"}
     assert_close(ours.server.params, reference.server.params)
     assert_close(ours.clients.params, reference.clients.params)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflrepro.algorithms import simplex
 from pflrepro.algorithms.simplex import project
 
 POINTS = st.lists(st.floats(-50, 50), min_size=1, max_size=8).map(np.array)
@@ -54,11 +51,3 @@ def test_shifts_orders_and_points_of_the_simplex(point: np.ndarray, total: float
 
 def test_a_broken_run_stays_a_broken_run() -> None:
     assert np.isnan(project(np.array([0.5, np.nan]))).all()
-
-
-def test_eigenvalues_are_clipped_only_where_a_matrix_is_singular() -> None:
-    assert doctest.testmod(simplex).failed == 0
-    good = np.array([[2.0, 0.5], [0.5, 0.001]]) + np.eye(2)
-    assert simplex.clipped(good) is good
-    low = simplex.clipped(np.diag([4.0, 0.0, -1e-9]))
-    np.testing.assert_allclose(np.linalg.eigvalsh(low), [0.01, 0.01, 4.0], atol=1e-12)

@@ -229,7 +229,7 @@ def test_how_much_of_a_run_is_asked_for_is_no_part_of_it_but_where_the_number_of
     """`rounds`, `every` and `patience` count only for methods and protocols that know the number of rounds, and there the rounds."""
     lengths = ({"rounds": 4}, {"every": 2}, {"patience": 3})
     assert {digest(build(**length)) for length in lengths} == {digest(build())}
-    known = [("apple", {}), ("fedphp", {}), ("fedavgft", {"tune_when": "end"}), ("fedpac", {"combine_last": False})]
+    known = [("apple", {}), ("fedphp", {}), ("fedavgft", {"tune_when": "end"}), ("fedpac", {})]
     for algorithm, options in known:
         ids = [digest(build(algorithm=algorithm, options=options, **length)) for length in ({}, *lengths)]
         assert ids[1] != ids[0] == ids[2] == ids[3], algorithm

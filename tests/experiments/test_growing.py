@@ -81,7 +81,7 @@ def test_a_method_that_knows_its_rounds_has_a_run_for_each_number(subject: Subje
 
 
 def test_the_table_has_methods_that_know_their_rounds_and_their_schedule_is_real(store: Store) -> None:
-    assert {row.source for row in HORIZON} == {"apple", "fedpac", "fedphp"}
+    assert {row.source for row in HORIZON} == {"apple", "fedpac", "fedphp", "fedphp/platform"}
     subject = next(row for row in HORIZON if row.source == "fedphp")
     six, ten = (run(experiment(subject, rounds=rounds), store=store, **LOOP) for rounds in (6, 10))
     assert "correct" in differing({name: array[:7] for name, array in ten.history.items()}, six.history)

@@ -28,18 +28,7 @@ FEDGEN = {"server_steps": 4, "noise": 8, "hidden": 16}  # the real sizes only ta
 ADAM = {"server/adam": "moments of gradients"}
 PROTOTYPES = {"server/params/prototypes": "means of features"}
 PAC = {"server/centroids": "means of features", "server/present": "classes seen"}
-PAC_OTHER = {"centroid_weights": "uniform", "combine_last": True, "missing": "nothing", "singular": "clip"}
 STRENGTH = {"server/strength": "the weight of the loss scheduler"}
-MIXED = {"server/cores": "mixtures, equal up to rounding"}
-APPLE_PLATFORM = {
-    "start": "uniform",
-    "core_rate": "clients",
-    "upload": "mixture",
-    "scheduler": "cosine",
-    "horizon": 1.0,
-    "mu": 0.0,
-    "slope": "mean",
-}
 FOMO = {"server/P": "preferences", "server/models": "starts empty"}
 
 NUMBERED = {"client_permutation": "the discriminator's outputs are numbered as the clients, with weights of their own"}
@@ -47,11 +36,9 @@ AFL_WEIGHTS = {"server/weights": "the mixture over clients"}
 DRO_WEIGHTS = {"server/log_weights": "the weights of the clients"}
 COUNT = {"clients/count": "the rounds taken part in"}
 VIRTUAL = {"virtual_samples": 24, "virtual_batch": 7}  # the real sizes only take longer
-NUMBERED_DRAWS = {"client_permutation": "one number picks the candidate by its place in the order of numbers"}
 OWN_DRAWS = {"client_permutation": "heads and shares are drawn from the client's own stream when the run starts"}
 PLACES = {"client_permutation": "its weights belong to the places in the cohort, not to the clients"}
 SEEN = {"clients/seen": "whether the client has taken part"}
-PLATFORM = {"form": "platform", "alpha": 1.0, "adaptive": True}
 FDA = {
     "server/mu": "means of features",
     "server/sigma": "covariance of features",
@@ -95,28 +82,20 @@ ROWS = [
     Subject("per-fedavg"),
     Subject("per-fedavg", {"variant": "hf"}),
     Subject("per-fedavg", {"variant": "exact"}),
-    Subject("per-fedavg", {"variant": "hf", "curvature_batch": "third", "passes": "plain"}),
     Subject("pfedme", zero_rate={"personal_rate": 0.0}),
-    Subject("pfedme", {"averaged": 0.5}, zero_rate={"personal_rate": 0.0}),
     Subject("ditto"),
     Subject("fedper"),
     Subject("fedrep"),
     Subject("fedbabu", {"tune_epochs": 2}),
     Subject("fedfomo", moves=FOMO),
-    Subject("fedfomo", {"norm": "l1", "affinity": "normalised", "reference": "first"}, moves=FOMO),
-    Subject("fedfomo", {"selection": "explore", "models": 3}, moves=FOMO, without=NUMBERED_DRAWS),
     Subject("apple", zero_rate={"weight_rate": 0.0}, moves=STRENGTH),
-    Subject("apple", APPLE_PLATFORM | {"weight_rate": 0.01}, zero_rate={"weight_rate": 0.0}, moves=STRENGTH | MIXED),
     Subject("fedpac", zero_rate={"head_rate": 0.0}, moves=PAC),
-    Subject("fedpac", PAC_OTHER, zero_rate={"head_rate": 0.0}, moves=PAC),
     Subject("fedproto", moves=PROTOTYPES),
-    Subject("fedproto", {"features": "last-epoch", "server_weights": "sizes"}, moves=PROTOTYPES),
-    Subject("apple", {"first_cores": "own"}, zero_rate={"weight_rate": 0.0}, moves=STRENGTH, without=OWN_DRAWS),
     Subject("gpfl", moves=GPFL),
     *(Subject(f"gpfl/without-{part}") for part in ("pci", "cov", "gce")),
     Subject("gpfl/without-mlg", moves=GPFL),
     Subject("fedavgft", {"tune_epochs": 2}),
-    Subject("fedavgft", {"tune_epochs": 1, "tune_from": "local", "tune_parts": "head"}),
+    Subject("fedavgft", {"tune_epochs": 1, "tune_parts": "head"}),
     Subject("moon", moves=SEEN),
     Subject("moon/fedbr", moves=SEEN),
     Subject("fedcm"),
@@ -131,20 +110,12 @@ ROWS = [
     Subject("dann", without=NUMBERED),
     Subject("dann/fedbr", {"weight": 1.0}, without=NUMBERED),
     Subject("lg-fedavg"),
-    Subject("lg-fedavg", {"weights": "sizes"}),
-    Subject("lg-fedavg", {"pretraining": 2}, moves={"clients/left": "whether the client has gone on alone"}),
     Subject("fedrod"),
-    Subject("fedrod", {"start": "zero"}),
-    Subject("fedrod", {"personal_head": "hypernetwork"}),
-    Subject("fedrod", {"counts": "batches"}, without=OWN_DRAWS),
     Subject("apfl"),
     Subject("apfl", {"adaptive": True}),
-    Subject("apfl", PLATFORM),
-    Subject("apfl", {"form": "outputs", "adaptive": True}),
-    Subject("apfl", {"form": "outputs"}, model=NORM),
+    Subject("apfl/platform"),
     Subject("fedphp", moves=COUNT),
-    Subject("fedphp", {"regulariser": "mmd", "teach_first": True, "clip": 0.5}, moves=COUNT),
-    Subject("fedphp", {"form": "legacy", "weight": 0.01}, moves=COUNT),
+    Subject("fedphp/platform", {"weight": 0.01}, moves=COUNT),
     Subject("fedavg+dbe", moves=ZBAR),
     Subject("fedavg+dbe", {"mr_momentum": 0.1, "kappa": 1.0}, moves=ZBAR),
     Subject("fedavg+prbm"),

@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pflrepro import papers
 from pflrepro.errors import UserError
-from pflrepro.papers import numbers, template
+from pflrepro.papers import dbe, numbers, template
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.claims import Grid, Sample, contrasts
 from pflrepro.papers.result import VERDICTS
@@ -204,6 +205,16 @@ def test_options_of_the_papers_run_scripts(id: str, row: str, column: str, optio
     study = Study(id, "paper")
     (first, *_) = study.experiments(study.artefact.row(row), study.artefact.column(column))
     assert dict(first.options) == options
+
+
+def test_the_gain_by_mr_is_over_the_row_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the row's method is a variant, which has the method's own key."""
+    asked: list[str] = []
+    monkeypatch.setattr(dbe, "gain_over", lambda row: asked.append(row) or SimpleNamespace(of=lambda evidence: None))
+    for row in dbe.WITH_MR:
+        dbe.MR_GAIN.of(SimpleNamespace(run=SimpleNamespace(experiment=SimpleNamespace(algorithm=row.algorithm))))
+    assert [f"{host}+mr" for host in asked] == [row.key for row in dbe.WITH_MR]
+    assert set(asked) <= {row.key for row in dbe.ROWS} and "apfl" in asked
 
 
 def test_a_network_that_is_cut_elsewhere_keeps_the_options_of_the_network() -> None:

@@ -79,7 +79,7 @@ def test_by_hand(three, simulate, differ, backend: str) -> None:
     runs = [simulate(build_method("fedavg"), rounds=rounds, **settings) for rounds in (0, 1, 2)]
     start, first, second = (run.replicas[0].server.params for run in runs)
     dispatcher, ids = runs[0].dispatcher, np.arange(3)
-    places = dispatcher.participants(runs[0].method, runs[0].replicas[0], ids, 0).slot.tolist()
+    places = dispatcher.participants(runs[0].replicas[0], ids, 0).slot.tolist()
     assert sorted(places) == [0, 1, 2]
 
     def mean_gradient(models: list[Tree]) -> Tree:

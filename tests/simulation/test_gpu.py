@@ -19,7 +19,7 @@ from pflrepro.data.federation import Federation
         ("gpfl", {}, "mlp"),
         ("fedpac", {}, "mlp"),
         ("apple", {}, "mlp"),
-        ("fedfomo", {"selection": "explore", "models": 3}, "mlp"),
+        ("fedfomo", {"models": 3}, "mlp"),
         ("fedmix/fedbr", {"samples": 3}, "mlp"),
         ("groupdro/fedbr", {}, "mlp"),
         ("fedavg+dbe", {}, "cnn-digits-bn"),

@@ -1,4 +1,4 @@
-"""What a method may know of a cohort: places, draws, and state that belongs to a place."""
+"""What a method may know of a cohort: weights, places, and state that belongs to a place."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ F64, ANY = torch.float64, Settings(1)
 
 def test_places_are_dealt_out_anew_every_round(start) -> None:
     task = start(Method()).task
-    places = [participants(task, ANY, 0, t, np.arange(5), {}, F64).slot.tolist() for t in range(6)]
+    places = [participants(task, ANY, 0, t, np.arange(5), F64).slot.tolist() for t in range(6)]
     assert all(sorted(row) == [0, 1, 2, 3, 4] for row in places) and len({tuple(row) for row in places}) > 3
-    two = participants(task, ANY, 0, 3, np.array([1, 4]), {}, F64)
+    two = participants(task, ANY, 0, 3, np.array([1, 4]), F64)
     assert sorted(two.slot.tolist()) == [0, 1] and two.id.tolist() == [1, 4]
-    assert two.p.tolist() == pytest.approx([3 / 33, 30 / 33]) and float(two.t) == 3 and float(two.N) == 5
+    assert two.p.tolist() == pytest.approx([3 / 33, 30 / 33]) and float(two.N) == 5
 
 
 def test_equal_weights_are_a_setting_of_the_run(simulate, start) -> None:
     uniform = Settings(1, weights="uniform")
-    assert participants(start(Method()).task, uniform, 0, 0, np.array([1, 3, 4]), {}, F64).p.tolist() == [1 / 3] * 3
+    assert participants(start(Method()).task, uniform, 0, 0, np.array([1, 3, 4]), F64).p.tolist() == [1 / 3] * 3
     equal = simulate(Method(), rounds=1, weights="uniform").replicas[0].server.params
     models = simulate(Local(), rounds=1).replicas[0].clients.params
     for mine, theirs in zip(equal.leaves(), models.map(lambda leaf: leaf.mean(0)).leaves(), strict=True):
@@ -57,42 +57,21 @@ def test_a_cohort_without_samples_leaves_the_server_as_it_is(federation, simulat
     assert all(bool(leaf.any()) for leaf in start.leaves())
 
 
-def test_a_clients_draws_do_not_depend_on_who_else_takes_part(start) -> None:
-    task, draws = start(Method()).task, {"u": Draw("uniform", (3,)), "z": Draw("normal")}
-    everyone = participants(task, ANY, 0, 2, np.arange(5), draws, F64)
-    some = participants(task, ANY, 0, 2, np.array([1, 3]), draws, F64)
-    assert everyone.u.shape == (5, 3) and everyone.z.shape == (5,)
-    assert torch.equal(everyone.u[[1, 3]], some.u) and torch.equal(everyone.z[[1, 3]], some.z)
-    assert participants(task, ANY, 0, 2, np.arange(0), draws, F64).u.shape == (0, 3)
-    later = participants(task, ANY, 0, 3, np.arange(5), draws, F64)
-    assert not torch.equal(later.u, everyone.u)
-
-
 @dataclass(frozen=True)
 class Visitors(Method):
-    """Every place keeps who was there last, and how many have been; `send` hands out a drawn number."""
-
-    def cohort_draws(self):
-        return {"lot": Draw("uniform")}
-
-    def init_server(self, setup):
-        return super().init_server(setup) | Tree(lots=setup.zeros(setup.clients))
+    """Every place keeps who was there last, and how many have been."""
 
     def init_client(self, setup, info):
         return super().init_client(setup, info) | Tree(slot=Tree(last=setup.zeros() - 1, visits=setup.zeros()))
 
-    def send(self, server, cohort):
-        common, _ = super().send(server, cohort)
-        return common, Tree(lot=cohort.lot)
-
     def finish(self, local, client, ctx):
         kept, upload = super().finish(local, client, ctx)
         seen = Tree(last=ctx.info.id.to(client.slot.last), visits=client.slot.visits + 1)
-        return kept | Tree(slot=seen), upload | Tree(lot=ctx.own.lot, place=ctx.info.slot)
+        return kept | Tree(slot=seen), upload | Tree(place=ctx.info.slot)
 
     def aggregate(self, server, uploads, cohort, ctx):
-        assert torch.equal(uploads.lot, cohort.lot) and torch.equal(uploads.place, cohort.slot)
-        return super().aggregate(server, uploads, cohort, ctx) | Tree(lots=server.lots.put(cohort.id, uploads.lot))
+        assert torch.equal(uploads.place, cohort.slot)
+        return super().aggregate(server, uploads, cohort, ctx)
 
 
 @pytest.mark.parametrize("backend", ["loop", "batched", "graph"])
@@ -102,7 +81,7 @@ def test_state_of_a_place_is_found_by_whoever_has_it(simulate, backend: str) -> 
         last, visits = [-1.0] * 5, [0.0] * 5
         for t in range(4):
             ids = simulation.dispatcher.cohort(replica, t)
-            places = participants(simulation.task, ANY, replica.seed, t, ids, {}, F64).slot.tolist()
+            places = participants(simulation.task, ANY, replica.seed, t, ids, F64).slot.tolist()
             for client, place in zip(ids.tolist(), places, strict=True):
                 last[place], visits[place] = float(client), visits[place] + 1
         assert replica.clients.slot.last.tolist() == last

@@ -31,7 +31,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from pflrepro.algorithms import build_method
-from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
+from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
 from pflrepro.data.federation import Federation
 from pflrepro.settings import Settings
 from pflrepro.simulation import Simulation

@@ -99,11 +99,11 @@ def _span(
 # ---- one round
 LANES = ("server, on the host", "each client of the cohort", "tests")
 ROUND = (  # lane, functions of the contract in the order in which a round calls them
-    (0, ("cohort_draws", "send")),
+    (0, ("phases", "send")),
     (1, ("begin",)),
-    (1, ("phases", "transform", "step", "loss", "correct", "leave")),
+    (1, ("transform", "step", "loss", "correct", "leave")),
     (1, ("finish",)),
-    (0, ("serve", "aggregate", "averaging")),
+    (0, ("serve", "aggregate")),
     (2, ("model", "trained", "predict")),
 )
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.registry import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, Entry, build_method, load_plugin
+from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, Entry
+from pflrepro.algorithms.registry import build_method, load_plugin
 from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
 
 HEAD = """\

@@ -10,8 +10,9 @@ import pytest
 
 from pflrepro import catalogue
 from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
 from pflrepro.algorithms.finetuning import FineTuning
-from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS, build_method, load_plugin
+from pflrepro.algorithms.registry import build_method, load_plugin
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 

@@ -18,8 +18,8 @@ _NAMES = {
     "Setup": ".task",
     "Task": ".task",
     "build_method": ".registry",
-    "ALGORITHMS": ".registry",
-    "PLUGINS": ".registry",
+    "ALGORITHMS": ".entries",
+    "PLUGINS": ".entries",
 }
 __all__ = list(_NAMES)
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)

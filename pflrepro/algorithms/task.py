@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.models.initialise import seeded
-from pflrepro.models.split import FunctionalModule, SplitModel, parameters_of
+from pflrepro.models.split import FunctionalModule, parameters_of
 from pflrepro.randomness import generator
 from pflrepro.trees import Tree
 
@@ -50,15 +50,13 @@ class Setup(Task):
     """A task with one seed's initial weights.
 
     `parts` holds the network's `base` and `head` in `layout`, and all groups that `layout` named in `init_server`, `init_client`.
-    `stream` begins the names of the seed's streams that initial weights are drawn from; `redraw` builds the network with those of
-    another one (`network`).
+    `stream` begins the names of the seed's streams that initial weights are drawn from.
     """
 
     parts: Mapping[str, Part] = field(default_factory=dict)
     seed: int = 0
     dtype: torch.dtype = torch.float32
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    redraw: Callable[[str], SplitModel] | None = None
     stream: str = "weights"
 
     def pick(self, *kinds: str) -> Tree:
@@ -73,13 +71,6 @@ class Setup(Task):
         """The initial parameters of two or three linear layers between `sizes`, for `models.layers.perceptron`; a stream a layer."""
         pairs = zip(("first", "second", "third"), pairwise(sizes), strict=False)
         return Tree({name: self.module(f"{purpose}/{name}", partial(nn.Linear, *pair)) for name, pair in pairs})
-
-    def network(self, purpose: str) -> Tree:
-        """Other initial parameters of the network's `base` and `head`, drawn from this seed's stream `purpose`."""
-        assert self.redraw is not None, "a simulation gives it"
-        drawn = self.redraw(f"{self.stream}/{purpose}")
-        both = Tree(base=parameters_of(drawn.base), head=parameters_of(drawn.head))
-        return both.to(self.device, self.dtype)
 
     def normal(self, purpose: str, *shape: int) -> Tensor:
         """Standard normal numbers from this seed's stream `purpose`."""

@@ -49,7 +49,8 @@ def add(verbs: Any) -> None:
 def handle(arguments: argparse.Namespace) -> Answer:
     rows, short = KINDS[arguments.what]()
     if arguments.what == "algorithms" and (arguments.long or arguments.json):
-        from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS, canonical_name, hyperparameters
+        from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
+        from pflrepro.algorithms.registry import canonical_name, hyperparameters
 
         links = {name: entry.link for name, entry in (ALGORITHMS | PLUGINS).items()}
         last = {row["name"]: canonical_name(row["name"]).split("+")[-1].split("/")[0] for row in rows}
@@ -84,7 +85,8 @@ def _option(name: str, default: Any, words: Sequence[str]) -> str:
 
 def algorithms() -> tuple[Rows, tuple[str, ...]]:
     """Everything that --algorithm takes: the methods, and the combinations with plug-ins that a paper uses."""
-    from pflrepro.algorithms.registry import ALGORITHMS, METHOD_PLUGINS, PLUGINS, VARIANTS, canonical_name
+    from pflrepro.algorithms.entries import ALGORITHMS, METHOD_PLUGINS, PLUGINS, VARIANTS
+    from pflrepro.algorithms.registry import canonical_name
 
     def row(name: str, title: str, paper: str, tested: str, kind: str) -> dict[str, Any]:
         return {"name": name, "title": title, "paper": paper, "tested": tested, "kind": kind}

@@ -11,7 +11,6 @@ Everything is done on copies; the simulation that is looked at stays as it is.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -178,15 +177,14 @@ def _setup(simulation: Simulation, server: Tree, federation: Federation) -> Setu
     """The setup of these clients whose network starts with what the server holds of it."""
     federation = federation.hold_out(simulation.method.holdout)
     seed, held = simulation.seeds[0], server.get("params", Tree())
-    build = partial(build_model, simulation.model, federation.shape, federation.classes)
-    network, redraw = build(seed), partial(build, seed)
+    network = build_model(simulation.model, federation.shape, federation.classes, seed)
     task = task_of(federation, network, simulation.settings)
     for name in NETWORK:
         module = getattr(network, name).to(simulation.dtype)
         own, theirs = parameters_of(module), held.get(name, Tree())
         if own.keys() == theirs.keys() and all(own[path].shape == theirs[path].shape for path in own):
             module.load_state_dict(dict(theirs), strict=False)
-    return setup_of(task, simulation.method, network, seed, simulation.device, simulation.dtype, redraw)
+    return setup_of(task, simulation.method, network, seed, simulation.device, simulation.dtype)
 
 
 def _tested(simulation: Simulation, name: str) -> PerClient:

@@ -9,7 +9,7 @@ from pflrepro.errors import MissingData, UserError
 
 def missing_part(algorithm: str, dataset: str, model: str) -> str | None:
     """The first part of a cell that the package has not got, in words; None if it has all."""
-    from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS, VARIANTS
+    from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS, VARIANTS
     from pflrepro.data.datasets import DATASETS
     from pflrepro.models import find
 

@@ -6,7 +6,7 @@ on 1,797 digits. The labels and names come from the registry, so that a new meth
 
 from __future__ import annotations
 
-from pflrepro.algorithms.registry import ALGORITHMS, ALIASES, METHOD_PLUGINS, PLUGINS
+from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, METHOD_PLUGINS, PLUGINS
 from pflrepro.papers.artefact import SMOKE, Artefact, column, fast, row
 from pflrepro.papers.claims import above
 from pflrepro.papers.demo import PRACTICAL

@@ -76,7 +76,7 @@ class Simulation:
         self.task = task_of(self.federation, networks[0], settings)
 
         def setup(seed: int, network: SplitModel, stream: str = "weights") -> Setup:
-            return setup_of(self.task, method, network, seed, self.device, self.dtype, partial(built, seed), stream)
+            return setup_of(self.task, method, network, seed, self.device, self.dtype, stream)
 
         def first_model(seed: int, place: int) -> Tree:
             stream = f"weights/slot{place}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -43,16 +42,15 @@ def setup_of(
     seed: int,
     device: torch.device,
     dtype: torch.dtype,
-    redraw: Callable[[str], SplitModel] | None = None,
     stream: str = "weights",
 ) -> Setup:
-    """The task with one seed's initial weights; its parts are the method's layout. `redraw`, `stream`: see `Setup`."""
+    """The task with one seed's initial weights; its parts are the method's layout. `stream`: see `Setup`."""
 
     def part(module: torch.nn.Module) -> Part:
         return Part("shared", parameters_of(module).to(device, dtype), buffers_of(module).to(device, dtype))
 
     parts = {"base": part(network.base), "head": part(network.head)}
-    setup = Setup(**vars(task), parts=parts, seed=seed, dtype=dtype, device=device, redraw=redraw, stream=stream)
+    setup = Setup(**vars(task), parts=parts, seed=seed, dtype=dtype, device=device, stream=stream)
     return replace(setup, parts=method.layout(setup))
 
 

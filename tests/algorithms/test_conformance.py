@@ -6,7 +6,7 @@ import pytest
 from helpers import golden
 from helpers.subjects import ROWS, rows
 
-from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
+from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
 from pflrepro.conformance import CHECKS, Subject
 
 

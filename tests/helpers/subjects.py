@@ -36,7 +36,6 @@ AFL_WEIGHTS = {"server/weights": "the mixture over clients"}
 DRO_WEIGHTS = {"server/log_weights": "the weights of the clients"}
 COUNT = {"clients/count": "the rounds taken part in"}
 VIRTUAL = {"virtual_samples": 24, "virtual_batch": 7}  # the real sizes only take longer
-OWN_DRAWS = {"client_permutation": "heads and shares are drawn from the client's own stream when the run starts"}
 PLACES = {"client_permutation": "its weights belong to the places in the cohort, not to the clients"}
 SEEN = {"clients/seen": "whether the client has taken part"}
 FDA = {

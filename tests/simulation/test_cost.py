@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from pflrepro.algorithms.registry import ALGORITHMS, build_method
+from pflrepro.algorithms.entries import ALGORITHMS
+from pflrepro.algorithms.registry import build_method
 from pflrepro.simulation.cost import Cost, cost_of, cost_of_default
 
 VALVE = 2 * (512 * 512 + 512) + 2 * 2 * 512  # GPFL's two dense layers and two layer norms

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS, build_method
+from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
+from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.settings import Settings

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.pictures import LEAST
 
-from pflrepro.algorithms.registry import ALGORITHMS, PLUGINS
+from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
 from pflrepro.errors import UserError
 from pflrepro.style import COLUMN, PAGE, PALETTE, style
 from pflrepro.viz.lines import line_figure, smoothed

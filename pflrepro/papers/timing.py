@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from pflrepro.data.datasets import DATASETS
 from pflrepro.experiments.config import Experiment
 
 FILE = "timings.json"  # in the folder of the store: it belongs to a machine, as the runs' own times do
-CLIENTS, BATCHES, TESTED = 2, 3, 250
+BATCHES, TESTED = 2, 50  # of the one client that is timed: few, for a step of a large network takes seconds
+LONG_ENOUGH, MOST_ROUNDS = 0.5, 200  # seconds, rounds
 # Seconds of a round in multiples of FedAvg's, where it is at least 1.3 of them: measured side by side on two cores, CNN4, 20 clients of
 # 100 samples (benchmarks/methods_cpu.json, which a test compares).
 RELATIVE_COST = {
@@ -77,7 +79,7 @@ class Timings:
 
 
 def measured(experiment: Experiment) -> Timing:
-    """Two rounds of FedAvg on generated samples, the second timed."""
+    """Rounds of FedAvg with one client on generated samples: one to warm up, then for half a second, at least one."""
     import torch
 
     from pflrepro.algorithms.fedavg import FedAvg
@@ -87,22 +89,21 @@ def measured(experiment: Experiment) -> Timing:
     from pflrepro.simulation import Simulation
 
     spec, batch = DATASETS[experiment.data.dataset], experiment.settings.batch_size
-    each = BATCHES * batch + TESTED
-    draw = torch.Generator().manual_seed(0)
-    shape = (CLIENTS * each, *spec.shape)
+    samples = BATCHES * batch + TESTED
+    draw, shape = torch.Generator().manual_seed(0), (samples, *spec.shape)
     tokens = find(experiment.model)[0].takes.kind == "tokens"
     x = torch.randint(0, 1000, shape, generator=draw) if tokens else torch.rand(shape, generator=draw)
-    rows = torch.arange(len(x)).reshape(CLIENTS, each).numpy()
-    y = torch.arange(len(x)) % spec.classes
-    split = list(rows[:, : BATCHES * batch]), list(rows[:, BATCHES * batch :])
-    federation = Federation(x, y, *split, classes=spec.classes)
-    settings = Settings(2, batch_size=batch, evaluate_after=False)
+    rows, y = torch.arange(samples).numpy(), torch.arange(samples) % spec.classes
+    federation = Federation(x, y, [rows[: BATCHES * batch]], [rows[BATCHES * batch :]], classes=spec.classes)
+    settings = Settings(MOST_ROUNDS, batch_size=batch, evaluate_after=False)
     simulation = Simulation(FedAvg(), federation, experiment.model, settings, [0], backend="loop", workers=1)
     simulation.step()
-    simulation.step()
+    started = time.perf_counter()
+    while not simulation.finished and (simulation.round < 2 or time.perf_counter() - started < LONG_ENOUGH):
+        simulation.step()
     history = simulation.history(0)
-    steps, tests = CLIENTS * BATCHES, CLIENTS * TESTED
-    return Timing(float(history["seconds"][-1]) / steps, float(history["seconds_evaluation"][-1]) / tests)
+    seconds = {name: float(history[name][2:].mean()) for name in ("seconds", "seconds_evaluation")}
+    return Timing(seconds["seconds"] / BATCHES, seconds["seconds_evaluation"] / TESTED)
 
 
 def relative_cost(algorithm: str) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -46,12 +46,6 @@ def check_word(name: str, value: Any, valid: Iterable[str]) -> Any:
     if value not in names:
         raise unknown(name, value, names)
     return value
-
-
-def check_words(settings: Any, owner: str, words: Mapping[str, Iterable[str]]) -> None:
-    """`check_word` for every attribute of `settings` that `words` names, as "attribute of owner"."""
-    for option, valid in words.items():
-        check_word(f"{option} of {owner}", getattr(settings, option), valid)
 
 
 def check_range(

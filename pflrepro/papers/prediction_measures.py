@@ -107,23 +107,3 @@ def _client(predictions: Predictions, of_client: int | str) -> int:
     np.add.at(counts, (predictions.owner, predictions.labels), 1)
     apart = total_variation(counts)
     return int(np.nanargmin(apart) if of_client == NEAREST else np.nanargmax(apart))
-
-
-def local_on_global(aggregated: bool = False) -> Measure:
-    """Accuracy on all test samples: of the models behind a further local training (mean), or of the aggregated one [BR Table 6]."""
-
-    def of(evidence: Evidence) -> Value:
-        from pflrepro.metrics.classification import accuracy, predicted_labels
-        from pflrepro.metrics.personalisation import accuracy_on_pooled
-
-        predictions = predictions_of(evidence, after=True)
-        if not aggregated:
-            return over_clients(accuracy_on_pooled(predictions), scale=100.0)
-        if predictions.global_scores is None:
-            return Value(float("nan"))
-        return Value(100.0 * float(accuracy(predictions.labels, predicted_labels(predictions.global_scores))))
-
-    which = "aggregated" if aggregated else "local"
-    title = f"accuracy of the {which} model{'' if aggregated else 's'} on all test data"
-    more = {"metric": f"{which}_model_accuracy_pct", "moments": ("last",), "clients": not aggregated}
-    return Measure(f"{which}-on-global", title, of, rule=rule_of("last"), bounds=PERCENT, **more)

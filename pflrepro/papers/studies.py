@@ -21,7 +21,7 @@ from pflrepro.papers import outputs, showing
 from pflrepro.papers.artefact import Artefact, Row
 from pflrepro.papers.artefact import row as make_row
 from pflrepro.papers.planning import Planned, plan
-from pflrepro.papers.registry import find
+from pflrepro.papers.registry import find, select
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings
 
@@ -66,7 +66,9 @@ class Study(Studied):
         lacking = sorted({entry.reason for entry in planned if entry.state == "no data"})
         where = f"{self.artefact.id} at scale {self.scale.name}"
         if lacking:
-            return MissingData(f"{where}: {lacking[0]}; offline works: --scale smoke")
+            without = ", ".join(each.id for each in select(self.artefact.paper) if not each.trains)
+            exact = f", and {without}" if without else ""
+            return MissingData(f"{where}: {lacking[0]}; without data work --scale smoke{exact}")
         return UserError(f"nothing of {where} can be run: {'; '.join(sorted({entry.reason for entry in planned})[:3])}")
 
     def table(self) -> showing.Tables:

@@ -146,15 +146,6 @@ def test_the_scores_of_one_client(trained) -> None:
         number(prediction_measures.grp_fed("T_p", 3), evidence)
 
 
-def test_local_models_on_all_test_data(trained) -> None:
-    evidence, found = trained.evidence("fedavg"), predictions.predict(trained.simulation("fedavg"), after=True)
-    local = prediction_measures.local_on_global().of(evidence)
-    assert local.clients.tolist() == (100 * personalisation.accuracy_on_pooled(found)).tolist()
-    aggregated = (found.global_scores.argmax(1) == found.labels).mean()
-    assert number(prediction_measures.local_on_global(aggregated=True), evidence) == pytest.approx(100 * aggregated)
-    assert np.isnan(number(prediction_measures.local_on_global(aggregated=True), trained.evidence("lg-fedavg")))
-
-
 # ---- fine-tuning and new clients -------------------------------------------------------------------------------------------------
 def test_fine_tuned_copies(trained) -> None:
     evidence = trained.evidence("fedavg")

@@ -134,7 +134,7 @@ def test_absent_data_are_named(make, monkeypatch: pytest.MonkeyPatch) -> None:
     found = make("fast", methods=["fedavg"])
     assert {(entry.state, entry.reason) for entry in found.plan()} == {("no data", "data set digits not downloaded")}
     with pytest.raises(
-        MissingData, match=r"^demo/fake at scale fast: data set digits .*; offline works: --scale smoke$"
+        MissingData, match=r"^demo/fake at scale fast: data set digits .*; without data work --scale smoke$"
     ):
         found.run(progress=False)
     fill(found, "fedavg", "skewed", [10, 50, 60], [10, 50, 60])

@@ -311,7 +311,8 @@ def test_missing_data_are_said_without_a_path_and_stop_nothing(store: Store, tmp
     reasons = {cell.reason for (_, column), cell in found.cells.items() if column == "practical/fmnist"}
     assert reasons == {"data set fmnist not downloaded (pflrepro data get fmnist)"}
     with pytest.raises(
-        MissingData, match=r"^dbe/table5 at scale fast: data set fmnist not .*; offline works: --scale smoke$"
+        MissingData,
+        match=r"^dbe/table5 at scale fast: data set fmnist not .*; without data work --scale smoke, and dbe/figure6$",
     ):
         found.run(progress=False)
 

@@ -129,5 +129,5 @@ def _check_head(setup: Setup) -> None:
     if is_linear(head) and head.weight.shape[1] != setup.features:
         raise UserError(
             f"DBE's bias and means have the length of the features, {setup.features}, but the head reads {head.weight.shape[1]} "
-            "numbers: use the host without a projection that changes it"
+            "numbers: use the host without a projection that changes it (moon in place of moon/fedbr)"
         )

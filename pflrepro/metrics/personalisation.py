@@ -92,13 +92,8 @@ def of_ensemble(predictions: Predictions, measure: Measure | str = "accuracy") -
     return _per_part(predictions, _needed(predictions.ensemble, _NO_ENSEMBLE), measure)
 
 
-def accuracy_on_pooled(predictions: Predictions) -> np.ndarray:
-    """Accuracy [N] of every client's model on all clients' test samples (E8); FedBR Table 6's local models: after=True."""
-    return accuracy(predictions.labels, predictions.pooled)
-
-
 def f1_on_pooled(predictions: Predictions, over: str = "labels") -> np.ndarray:
-    """Macro-F1 [N] of the same, over the classes of the pooled test set [GRP 5]."""
+    """Macro-F1 [N] of every client's model on all clients' test samples, over the classes of the pooled test set [GRP 5]."""
     return macro_f1(predictions.labels, predictions.pooled, predictions.classes, over)
 
 

@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pflrepro.algorithms.registry import (
-    ALGORITHMS,
-    METHOD_PLUGINS,
-    PLUGINS,
-    build_method,
-    canonical_name,
-    hyperparameters,
-)
+from pflrepro.algorithms.entries import ALGORITHMS, METHOD_PLUGINS, PLUGINS
+from pflrepro.algorithms.registry import build_method, canonical_name, hyperparameters
 from pflrepro.conformance import federation
 from pflrepro.errors import UserError
 from pflrepro.settings import Settings

@@ -174,7 +174,7 @@ def test_impossible_options_are_refused() -> None:
     ("name", "options"),
     [
         ("scaffold+dbe", {}),
-        ("scaffold+dbe", {"option": "I"}),
+        ("scaffold+dbe", {}),
         ("fedprox+dbe", {"mu": 0.5}),
         ("fedper+mr", {}),
         ("fedrep+mr", {"head_epochs": 2}),

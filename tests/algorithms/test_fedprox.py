@@ -53,5 +53,5 @@ def test_the_term_is_part_of_the_loss_and_spares_the_personal_bias(federation, s
 
 
 def test_a_negative_mu_is_refused() -> None:
-    with pytest.raises(UserError, match="mu of FedProx must be a number >= 0, not -1"):
+    with pytest.raises(UserError, match="mu of fedprox must be a number >= 0, not -1"):
         build_method("fedprox", {"mu": -1.0})

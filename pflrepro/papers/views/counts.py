@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import unknown
 from pflrepro.papers.claims import BROKEN, KEPT, UNDECIDED
-from pflrepro.papers.dealt import EQUAL, MEASURE, NO_REFERENCE, SEED, Dealt, Panel, make_panel
-from pflrepro.papers.result import DIFFERS, NOT_RUN, STAND_IN
+from pflrepro.papers.dealt import MEASURE, NO_REFERENCE, SEED, Dealt, Panel, make_panel
+from pflrepro.papers.result import DIFFERS, EQUAL, NOT_RUN, STAND_IN
 from pflrepro.papers.views.exact import line
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.bars import share_figure

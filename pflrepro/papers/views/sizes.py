@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.dealt import EQUAL
 from pflrepro.papers.numbers import PublishedNumber, find_number
-from pflrepro.papers.result import DIFFERS, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED
+from pflrepro.papers.result import DIFFERS, EQUAL, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED
 from pflrepro.papers.views.exact import line
 from pflrepro.papers.views.view import Shown
 

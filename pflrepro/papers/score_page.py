@@ -18,7 +18,7 @@ from pflrepro.papers.artefact import LEVELS
 from pflrepro.papers.page_parts import curve, details, link, small, table, value, verdict
 from pflrepro.papers.registry import LINKS, PAPERS
 from pflrepro.papers.result import NOT_RUN, VERDICTS, marked
-from pflrepro.papers.scoring import EXACT, FULL, LESS, LOST, OUTCOMES, SHARES, ScoreCard, status, summary
+from pflrepro.papers.scoring import EXACT, FULL, LESS, LOST, OUTCOMES, SHARES, ScoreCard, by_paper, status
 from pflrepro.papers.studies import Study
 from pflrepro.papers.texts import probability
 
@@ -58,7 +58,7 @@ def page(card: ScoreCard) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>pflrepro: score card</title><style>{style}</style></head>\n<body>{_contents(card, papers)}"
-        f'<main><h1 id="top">Score card</h1><p class="lead">{INTRODUCTION}</p>{_coverage(card, papers)}{_legend()}{sections}'
+        f'<main><h1 id="top">Score card</h1><p class="lead">{INTRODUCTION}</p>{_coverage(card)}{_legend()}{sections}'
         f"{_runs(runs)}</main></body></html>\n"
     )
 
@@ -88,20 +88,17 @@ def _short(paper: str) -> str:
     return escape(PAPERS[paper].split(":")[0])
 
 
-def _coverage(card: ScoreCard, papers: Sequence[str]) -> str:
+def _coverage(card: ScoreCard) -> str:
     """One line a paper: its cells by what became of them, and its claims."""
-    counts = summary(card)
-    by_paper = counts.groupby(counts.index.map(paper_of)).sum()
-    by_paper.loc["all"] = by_paper.sum()
     head = ["paper", "artefacts", "cells", "", *map(marked, SHARES), "claims"]
     lines = []
-    for paper in (*papers, "all"):
-        found = by_paper.loc[paper]
-        artefacts = sum(paper in ("all", paper_of(id)) for id in counts.index)
-        name = "all" if paper == "all" else link(f"#{paper}", _short(paper))
+    for paper, found in by_paper(card).iterrows():
+        name = link(f"#{paper}", _short(paper)) if paper in PAPERS else paper
         numbers = [f"{found[word]:,}" if found[word] else "" for word in SHARES]
         claims = ", ".join(f"{found[word]} {verdict(word)}" for word in OUTCOMES if found[word])
-        lines.append([name, str(artefacts), f"{found['cells']:,}", _bar(found), *numbers, f"<span>{claims}</span>"])
+        lines.append(
+            [name, str(found["artefacts"]), f"{found['cells']:,}", _bar(found), *numbers, f"<span>{claims}</span>"]
+        )
     return table(head, lines, "coverage")
 
 

@@ -23,7 +23,7 @@ CLAIM_COLUMNS = (
     *("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome", "firm"),
     "source",
 )
-FULL, LESS, EXACT, LOST = "paper's setting", "less of it", "exact", "numbers not at hand"
+FULL, LESS, EXACT, LOST = "full setting", "less of it", "exact", "numbers not at hand"
 SHARES = (FULL, LESS, EXACT, LOST, NOT_RUN)  # of the cells: what became of them
 OUTCOMES = (KEPT, BROKEN, UNDECIDED, RISING)
 
@@ -145,6 +145,16 @@ def summary(card: ScoreCard) -> pd.DataFrame:
     return shares.join(claims.reindex(columns=list(OUTCOMES), fill_value=0))
 
 
+def by_paper(card: ScoreCard) -> pd.DataFrame:
+    """`summary` added up, with the number of artefacts: one line a paper, in their order, and one of `all`."""
+    counts = summary(card)
+    counts.insert(0, "artefacts", 1)
+    papers = [name.split("/")[0] for name in counts.index]
+    found = counts.groupby(papers, sort=False).sum()
+    found.loc["all"] = found.sum()
+    return found
+
+
 def status(card: ScoreCard, artefact: str) -> str:
     """What became of an artefact, in one line.
 
@@ -154,7 +164,7 @@ def status(card: ScoreCard, artefact: str) -> str:
     fate, verdicts = fates(cells), cells["verdict"].value_counts()
     if set(fate) in ({NOT_RUN}, {LOST}):
         return marked(fate.iloc[0])
-    if not (set(fate) & {FULL, LESS}):
+    if not card.studies[artefact][0].artefact.trains:
         return f"{EXACT}: " + ", ".join(f"{count} {marked(word)}" for word, count in verdicts.items())
     where = ("at scale " + cells["scale"]).mask(fate == EXACT, EXACT)[fate != NOT_RUN].value_counts(sort=False)
     run = ", ".join(f"{count} of {len(cells)} cells {how}" for how, count in where.items())

@@ -16,7 +16,7 @@ from pflrepro.papers.availability import missing_data, missing_part
 from pflrepro.papers.claims import Counts, Grid, Outcome, judge
 from pflrepro.papers.measures import Evidence, Measure, Value
 from pflrepro.papers.numbers import find_number
-from pflrepro.papers.result import FRAME_COLUMNS, Cell
+from pflrepro.papers.result import FRAME_COLUMNS, Cell, marked
 from pflrepro.papers.settings import Setting
 
 if TYPE_CHECKING:
@@ -216,9 +216,9 @@ class Studied:
 
     @property
     def verdict(self) -> str:
-        """The verdicts of all cells in one line, such as `2 within tolerance, 106 not run`."""
+        """The verdicts of all cells in one line, such as `2 ≈ within tolerance, 106 – not run`."""
         counts = self.frame["verdict"].value_counts()
-        return ", ".join(f"{count} {word}" for word, count in counts.items()) or "nothing is judged"
+        return ", ".join(f"{count} {marked(word)}" for word, count in counts.items()) or "nothing is judged"
 
     @property
     def anything_run(self) -> bool:

@@ -150,7 +150,10 @@ def _status(card: ScoreCard, id: str) -> str:
 
 
 def _shown(study: Study) -> str:
-    pictures, tables = study.show(), study.table()
+    try:
+        pictures, tables = study.show(), study.table()
+    except UserError as error:  # a picture of models that nobody has looked into yet
+        return f"<p>{escape(str(error))}.</p>"
     drawn = f"<figure>{pictures._repr_html_()}</figure>" if pictures.figures else ""
     return drawn + tables._repr_html_()
 

@@ -71,7 +71,7 @@ def score_card(
     for artefact in select(paper):
         names = [scale.name for scale in artefact.scales if not scale.stand_in]
         names = names[::-1] if artefact.trains else names[-1:]  # nothing is trained: the same at every scale
-        studies = [Study(artefact, name, store=store, data_root=data_root) for name in names]
+        studies = [Study(artefact, name, store=store, data_root=data_root, revives=False) for name in names]
         of[artefact.id] = studies
         cells.append(_cells(studies))
         found = _outcomes(studies)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 import pytest
-from helpers.runs import fill, make_artefact
+from helpers.runs import SKEWED, fill, make_artefact
 
 from pflrepro import papers
+from pflrepro.errors import UserError
 from pflrepro.experiments.store import Store
 from pflrepro.papers import scoring
-from pflrepro.papers.artefact import SMOKE, Scale, row
+from pflrepro.papers.artefact import SMOKE, Scale, column, row
 from pflrepro.papers.claims import above
+from pflrepro.papers.measures import Measure
 from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN
 from pflrepro.papers.studies import Study
 
@@ -99,6 +101,24 @@ def test_the_run_of_a_card_is_the_longest_that_was_asked_for(artefact, store: St
     runs = fill(Study(artefact, "paper", store=store), "fedavg", "skewed", curve(10, 50, 40, 85, 60))
     card = scoring.score_card(store=store)
     assert {id: run.rounds for id, run in card.runs().items()} == {runs[0].id: 4}  # the scale `fast` asks for two
+
+
+def test_the_card_only_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose models nobody has measured says so; nothing is revived for the card."""
+    monkeypatch.setattr("pflrepro.experiments.revive.revive", lambda *_, **__: pytest.fail("revived"))
+    how = {"name": "mdl", "title": "length", "metric": "mdl_bits"}
+    asked = Measure(of=lambda evidence: evidence.simulation("last"), **how)
+    made = make_artefact(columns=(column("skewed", SKEWED, asked),), claims=())
+    monkeypatch.setattr(scoring, "select", lambda paper: [made])
+    fill(Study(made, "paper", store=store), "fedavg", "skewed", curve(10, 50, 40, 85, 60))
+    card = scoring.score_card(store=store)
+    (line,) = (line for line in card.cells.itertuples() if line.row == "FedAvg")
+    assert (
+        line.verdict == NOT_RUN
+        and line.reason == "trained, and its models not measured yet: pflrepro reproduce measures them"
+    )
+    with pytest.raises(UserError, match="not measured yet"):
+        card.studies["demo/fake"][0].evidence("fedavg", "skewed")[0].simulation("last")
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ _NUMBER = re.compile(r"(&lt; )?[+\u2212]?\d[\d.,]*( (\u00b1|to) \u2212?[\d.,]+)?
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]], kind: str = "") -> str:
-    """A table of HTML texts; a column stands to the right where all its texts are numbers."""
-    rows = [list(line) for line in lines]
-    kinds = [_kind([row[place] for row in rows]) for place in range(len(head))]
-    top = "".join(f"<th{kind}>{each}</th>" for each, kind in zip(head, kinds, strict=True))
-    body = "".join(
-        f"<tr>{''.join(f'<td{kind}>{text}</td>' for text, kind in zip(row, kinds, strict=True))}</tr>" for row in rows
-    )
+    """A table of HTML texts without its empty columns; a column stands to the right where all its texts are numbers."""
+    columns = [(name, texts) for name, texts in zip(head, zip(*lines, strict=True), strict=True) if any(texts)]
+    kinds = [_kind(texts) for _, texts in columns]
+    top = "".join(f"<th{kind}>{name}</th>" for (name, _), kind in zip(columns, kinds, strict=True))
+    rows = zip(*(texts for _, texts in columns), strict=True)
+    cells = (zip(row, kinds, strict=True) for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td{kind}>{text}</td>' for text, kind in row)}</tr>" for row in cells)
     return f'<div class="wide"><table class="{kind}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -66,10 +66,16 @@ def small(text: str) -> str:
 
 
 def value(mean: float, spread: float = math.nan, sign: bool = False) -> str:
-    """A number with its spread: whole ones from 1,000 on without decimals, those below 1 with four, others with two."""
+    """A number with its spread: whole ones from 1,000 on without decimals, those below 0.1 with four, others with two."""
     if math.isnan(mean):
         return ""
-    digits = 4 if 0 < abs(mean) < 1 else 0 if abs(mean) >= 1000 and mean == round(mean) else 2
+    digits = (
+        4
+        if 0 < abs(round(mean, 2)) < 0.1 or 0 < abs(mean) < 0.005
+        else 0
+        if abs(mean) >= 1000 and mean == round(mean)
+        else 2
+    )
     plus = "+" if sign and mean > 0 else ""
     return plus + mean_and_spread(mean, spread, digits).translate(_MINUS)
 

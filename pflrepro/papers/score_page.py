@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
 
 SHOWN_ID = 8  # digits of a run's id
+LONG = 40  # lines of a table that is folded away
 INTRODUCTION = (
     "Published numbers beside ours, cell by cell, at the most exact scale that was run. A cell has its spread (population standard "
     "deviation over seeds), a 95 % interval, the number of seeds n, the scale and level it was made at, a verdict, and its runs with "
@@ -137,11 +138,16 @@ def _artefact_section(card: ScoreCard, id: str, runs: Mapping[str, Run]) -> str:
     claims = card.claims[card.claims["artefact"] == id]
     if len(claims):
         counts = "; ".join(f"scale {scale}: {counts}" for (of, scale), counts in card.counts.items() if of == id)
-        parts += [f"<h4>Claims</h4>{_claims(claims)}<p>{escape(counts)}.</p>"]
+        parts += [f"<h4>Claims</h4><p>{escape(counts)}.</p>", _foldable("claim", len(claims), _claims(claims))]
     if artefact.found:
         parts.append(f"<p>{escape(artefact.found)}</p>")
-    parts.append(details(f"all {len(cells)} cells" if len(cells) > 1 else "the cell", _cells(cells, runs), bool(shown)))
+    parts.append(_foldable("cell", len(cells), _cells(cells, runs), bool(shown)))
     return f'<article id="{anchor(id)}">{"".join(parts)}</article>'
+
+
+def _foldable(word: str, count: int, content: str, open: bool = True) -> str:
+    """A table of so many lines, open where it is not long."""
+    return details(f"all {count} {word}s" if count > 1 else f"the {word}", content, open and count <= LONG)
 
 
 def _status(card: ScoreCard, id: str) -> str:

@@ -106,6 +106,8 @@ def test_the_page_is_written_into_a_folder(study: Study, tmp_path: Path) -> None
         (-1.5, math.nan, "\u22121.50"),
         (60_000.0, math.nan, "60,000"),
         (0.01234, math.nan, "0.0123"),
+        (0.0999999, math.nan, "0.10"),
+        (0.00012, math.nan, "0.0001"),
         (0.0, math.nan, "0.00"),
         (math.nan, math.nan, ""),
     ],
@@ -114,6 +116,6 @@ def test_numbers_have_the_digits_that_fit_them(mean: float, spread: float, text:
     assert page_parts.value(mean, spread) == text
 
 
-def test_a_column_of_numbers_stands_to_the_right() -> None:
-    made = page_parts.table(["a", "b"], [["1,000 ± 2.5", "1 cell"], ["", "x"]])
-    assert made.count('class="number"') == 3 and '<th class="number">a</th><th>b</th>' in made
+def test_a_column_of_numbers_stands_to_the_right_and_an_empty_one_is_left_out() -> None:
+    made = page_parts.table(["a", "b", "c"], [["1,000 ± 2.5", "1 cell", ""], ["", "x", ""]])
+    assert made.count('class="number"') == 3 and '<tr><th class="number">a</th><th>b</th></tr>' in made

@@ -69,13 +69,8 @@ def value(mean: float, spread: float = math.nan, sign: bool = False) -> str:
     """A number with its spread: whole ones from 1,000 on without decimals, those below 0.1 with four, others with two."""
     if math.isnan(mean):
         return ""
-    digits = (
-        4
-        if 0 < abs(round(mean, 2)) < 0.1 or 0 < abs(mean) < 0.005
-        else 0
-        if abs(mean) >= 1000 and mean == round(mean)
-        else 2
-    )
+    whole = abs(mean) >= 1000 and mean == round(mean)
+    digits = 0 if whole else 4 if mean and abs(round(mean, 2)) < 0.1 else 2
     plus = "+" if sign and mean > 0 else ""
     return plus + mean_and_spread(mean, spread, digits).translate(_MINUS)
 

@@ -97,9 +97,7 @@ def _coverage(card: ScoreCard) -> str:
         name = link(f"#{paper}", _short(paper)) if paper in PAPERS else paper
         numbers = [f"{found[word]:,}" if found[word] else "" for word in SHARES]
         claims = ", ".join(f"{found[word]} {verdict(word)}" for word in OUTCOMES if found[word])
-        lines.append(
-            [name, str(found["artefacts"]), f"{found['cells']:,}", _bar(found), *numbers, f"<span>{claims}</span>"]
-        )
+        lines.append([name, str(found["artefacts"]), f"{found['cells']:,}", _bar(found), *numbers, claims])
     return table(head, lines, "coverage")
 
 
@@ -131,7 +129,9 @@ def _paper_section(card: ScoreCard, paper: str, runs: Mapping[str, Run]) -> str:
 def _artefact_section(card: ScoreCard, id: str, runs: Mapping[str, Run]) -> str:
     artefact, shown, cells = card.studies[id][0].artefact, card.shown(id), card.of(id)
     parts = [f"<h3>{escape(artefact.title)}</h3><p>{escape(artefact.about)}</p>"]
-    parts.append(f'<p class="status">{_status(card, id)} \u00b7 <code>{card.studies[id][0].command}</code></p>')
+    parts.append(
+        f'<p class="status">{_status(card, id)} \u00b7 <code>{(shown or card.studies[id])[0].command}</code></p>'
+    )
     parts += [_shown(study) for study in shown]
     if not shown and card.studies[id][0].tables():  # nothing of ours: the published numbers in the paper's shape
         parts.append(details("the published table", card.studies[id][0].table()._repr_html_()))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from helpers.runs import fill, make_artefact
+from PIL import Image
 
 from pflrepro.errors import UserError
 from pflrepro.experiments.store import Store
@@ -119,3 +122,15 @@ def test_numbers_have_the_digits_that_fit_them(mean: float, spread: float, text:
 def test_a_column_of_numbers_stands_to_the_right_and_an_empty_one_is_left_out() -> None:
     made = page_parts.table(["a", "b", "c"], [["1,000 ± 2.5", "1 cell", ""], ["", "x", ""]])
     assert made.count('class="number"') == 3 and '<tr><th class="number">a</th><th>b</th></tr>' in made
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+@pytest.mark.parametrize(("theme", "paper"), [((), (253, 253, 251)), (("--force-dark-mode",), (23, 24, 26))])
+def test_a_browser_shows_the_page_light_and_dark(theme, paper, study: Study, tmp_path: Path) -> None:
+    path, drawn = write_page(scoring.score_card(store=study.store), tmp_path), tmp_path / "page.png"
+    how = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", *theme]
+    how += ["--window-size=1200,1600", "--hide-scrollbars", f"--screenshot={drawn}", f"file://{path}"]
+    subprocess.run(["chromium", *how], check=True, capture_output=True, timeout=120)
+    image = Image.open(drawn).convert("RGB")
+    assert image.getpixel((1195, 5)) == paper
+    assert len(image.getcolors(maxcolors=2**24)) > 100

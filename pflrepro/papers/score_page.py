@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -69,12 +70,14 @@ def _contents(card: ScoreCard, papers: Sequence[str]) -> str:
     parts = []
     for paper in papers:
         ids = [id for id in card.studies if paper_of(id) == paper]
-        items = "".join(
-            f'<li class="{"" if card.shown(id) else "none"}">{link(f"#{anchor(id)}", escape(id.split("/")[1]))}</li>'
-            for id in ids
-        )
+        items = "".join(map(partial(_entry, card), ids))
         parts.append(f"<p>{link(f'#{paper}', _short(paper))}</p><ul>{items}</ul>")
     return f"<nav><p>{link('#top', 'Coverage')}</p>{''.join(parts)}<p>{link('#runs', 'Runs')}</p></nav>"
+
+
+def _entry(card: ScoreCard, id: str) -> str:
+    name = link(f"#{anchor(id)}", escape(id.split("/")[1]))
+    return f"<li>{name}</li>" if card.shown(id) else f'<li class="none" title="{NOT_RUN}">{name} –</li>'
 
 
 def paper_of(artefact: str) -> str:
@@ -91,7 +94,14 @@ def _short(paper: str) -> str:
 
 def _coverage(card: ScoreCard) -> str:
     """One line a paper: its cells by what became of them, and its claims."""
-    head = ["paper", "artefacts", "cells", "", *map(marked, SHARES), "claims"]
+    head = [
+        "paper",
+        "artefacts",
+        "cells",
+        "",
+        *(f'<i class="{BARS[word]}"></i>&nbsp;{marked(word)}' for word in SHARES),
+        "claims",
+    ]
     lines = []
     for paper, found in by_paper(card).iterrows():
         name = link(f"#{paper}", _short(paper)) if paper in PAPERS else paper

@@ -14,8 +14,11 @@ The types are plain ones with a note (`typing.Annotated`), so editors and type c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from inspect import get_annotations
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pflrepro.errors import UserError, check_range, check_word
@@ -72,10 +75,11 @@ class Domain:
         return self.check(name, value)
 
 
-def domains(checked: type) -> dict[str, Domain]:
+@cache  # types are worked out once, not for every object that is checked
+def domains(checked: type) -> Mapping[str, Domain]:
     """Field of a dataclass -> what it may hold, from its type: a number, a bool, a `Literal` of words, or one with a `Between`."""
     hints = get_type_hints(checked, include_extras=True)
-    return {field.name: _domain(hints[field.name]) for field in fields(checked)}
+    return MappingProxyType({field.name: _domain(hints[field.name]) for field in fields(checked)})
 
 
 def check_fields(checked: Any) -> None:

@@ -15,7 +15,7 @@ os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
 import torch
 from hypothesis import settings
 
-from pflrepro.experiments import compact
+from pflrepro.experiments import compact, fingerprints
 
 torch.set_num_threads(1)
 
@@ -31,6 +31,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
     places = tmp_path_factory.mktemp("places")
     monkeypatch.setenv("PFLREPRO_DATA", str(places / "data"))
     monkeypatch.setenv("PFLREPRO_STORE", str(places / "store"))
+    monkeypatch.setattr(fingerprints, "file", lambda: places / "fingerprints.json")
     monkeypatch.setattr(
         compact, "shipped", lambda: places / "runs"
     )  # nothing is answered by what came with the package

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, REFUSED, VARIANTS
@@ -52,7 +53,7 @@ def parse_options(name: str, texts: Iterable[str]) -> dict[str, Any]:
     return options
 
 
-def options_of(name: str) -> dict[str, Domain]:
+def options_of(name: str) -> Mapping[str, Domain]:
     """Hyper-parameter -> what it may be, of the method called `name`."""
     return domains(_composed(name))
 
@@ -86,6 +87,11 @@ def _composed(name: str) -> type[Method]:
     if not plugins:
         return host
     _check_apart(name, host, plugins)
+    return _composition(name, host, *plugins)
+
+
+@cache  # equal parts make one class
+def _composition(name: str, host: type[Method], *plugins: type[Method]) -> type[Method]:
     seen: dict[str, str] = {}
     for part in (host, *plugins):
         for field in dataclasses.fields(part):

@@ -73,6 +73,9 @@ def _add_score(verbs: Any) -> None:
     parser = verbs.add_parser("score", help="the score card: published, ours, verdict", description=SCORE)
     parser.add_argument("id", metavar="PAPER[/ARTEFACT]", nargs="?", help="default: everything")
     parser.add_argument("--long", action="store_true", help="also the cells that were not run")
+    parser.add_argument(
+        "--html", metavar="DIR", help="also write DIR/index.html: all of it as one page, with pictures and curves"
+    )
     add_places(parser)
     add_json(parser)
     parser.set_defaults(handler=score, parser=parser)
@@ -264,20 +267,34 @@ def verify(arguments: argparse.Namespace) -> Answer:
 def score(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
     from pflrepro.papers import score_card
+    from pflrepro.papers.result import marked
 
     card = score_card(arguments.id, store=Store(arguments.store), data_root=arguments.data_root)
     cells, claims = (frame.to_dict("records") for frame in (card.cells, card.claims))
     shown = [row for row in cells if arguments.long or row["verdict"] != "not run"]
     verdicts = Counter(row["verdict"] for row in cells)
-    parts = [table(shown, SCORE_COLUMNS)] if shown else []
+    parts = [table(_marked(shown, "verdict"), SCORE_COLUMNS)] if shown else []
     if any(row["interval"] for row in shown):
         parts.append("low to high: 95 % interval of ours")
     if claims:
         counted = [f"claims of {id} at scale {scale}: {counts}" for (id, scale), counts in card.counts.items()]
-        parts += [table(claims, CLAIM_COLUMNS), "\n".join(counted)]
+        parts += [table(_marked(claims, "outcome"), CLAIM_COLUMNS), "\n".join(counted)]
     counts = [
         {"artefact": id, "scale": scale, "outcomes": dict(each.outcomes), "firm": each.firm, "tests": each.tests}
         for (id, scale), each in card.counts.items()
     ]
     value = {"cells": cells, "claims": claims, "claim_counts": counts}
-    return Answer(value, "\n\n".join([*parts, ", ".join(f"{number} {word}" for word, number in verdicts.items())]))
+    parts.append(", ".join(f"{number} {marked(word)}" for word, number in verdicts.items()))
+    if arguments.html is not None:
+        from pflrepro.papers.score_page import write_page
+
+        value["page"] = write_page(card, arguments.html)
+        parts.append(f"page: {value['page']}")
+    return Answer(value, "\n\n".join(parts))
+
+
+def _marked(rows: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """The rows with the mark of a verdict before its word."""
+    from pflrepro.papers.result import marked
+
+    return [row | {name: marked(row[name])} for row in rows]

@@ -21,6 +21,7 @@ from pflrepro.data.published import published_counts, read_counts
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.files import canonical_json, read_npz
+from pflrepro.experiments.fingerprints import remembered
 from pflrepro.experiments.loading import Stamp, arrays_of, place_of
 from pflrepro.experiments.source import code_of
 from pflrepro.settings import RUN_LENGTH
@@ -85,7 +86,7 @@ def data_fingerprint(dataset: str, data_root: str | Path | None = None) -> str:
     """`Arrays.fingerprint` of a data set, remembered as long as its file does not change."""
     place = place_of(dataset, data_root)
     if place not in _fingerprints:
-        _fingerprints[place] = arrays_of(dataset, data_root).fingerprint()
+        _fingerprints[place] = remembered(*place, lambda: arrays_of(dataset, data_root).fingerprint())
     return _fingerprints[place]
 
 

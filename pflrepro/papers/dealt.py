@@ -20,14 +20,13 @@ from pflrepro.data.partitions.parse import parse
 from pflrepro.data.published import published_counts, published_summary
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.papers.availability import missing_data
-from pflrepro.papers.result import DIFFERS, NOT_RUN, STAND_IN
+from pflrepro.papers.result import DIFFERS, EQUAL, NOT_RUN, STAND_IN
 from pflrepro.papers.settings import Setting
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-EQUAL = "equal to the reference"
 MEASURE = "mean total variation"
 SELECTED = 4  # clients shown beside the global data
 SEED = 1  # of every partition: the papers' data were made with it [LIB]; pFedFDA's seed is not known

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Moment, Run
 from pflrepro.metrics import accuracy, fairness
@@ -45,7 +46,8 @@ class Evidence:
     """One run of a cell, and how to look further: at its models, and at the run of another row with the same seed.
 
     beside: (row key, column key) -> the evidence of that cell with the same seed, "" being this one's own; None where it was not run.
-    newest: the simulation that was revived last, by run and round: several questions to one moment revive it once.
+    newest: the simulation that was revived last, by run and round: several questions to one moment revive it once. revives: whether it
+    may be: what is not measured yet may need hours.
     """
 
     run: Run
@@ -54,6 +56,7 @@ class Evidence:
     device: str = "cpu"
     beside: Callable[..., Evidence | None] = field(default=lambda row="", column="": None)
     newest: dict[tuple[str, int], Simulation] = field(default_factory=dict)
+    revives: bool = True
 
     @property
     def history(self) -> Mapping[str, np.ndarray]:
@@ -71,7 +74,9 @@ class Evidence:
         return self.store.reading(self.run, question, lambda: take(self.simulation(question.round)))
 
     def simulation(self, moment: Moment) -> Simulation:
-        """The run behind a moment, to look into; see `pflrepro.experiments.revive`."""
+        """The run behind a moment, to look into; see `pflrepro.experiments.revive`. `UserError` where that is not wanted."""
+        if not self.revives:
+            raise UserError("trained, and its models not measured yet: pflrepro reproduce measures them")
         from pflrepro.experiments.revive import revive  # loads the framework, which a list of artefacts does without
 
         place = (self.run.id, self.run.round_of(moment))

@@ -14,7 +14,7 @@ import numpy as np
 
 from pflrepro.experiments import compact
 from pflrepro.papers.claims import ALPHA
-from pflrepro.papers.result import VERDICTS
+from pflrepro.papers.result import VERDICTS, marked
 from pflrepro.papers.showing import caption, claims
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import markdown
@@ -102,7 +102,7 @@ def report(study: Studied, files: Iterable[str] = ()) -> str:
 
 def _verdicts(study: Studied) -> list[str]:
     counts = study.frame["verdict"].value_counts()
-    lines = [f"* {counts[word]} {word}: {VERDICTS[word]}." for word in VERDICTS if word in counts]
+    lines = [f"* {counts[word]} {marked(word)}: {VERDICTS[word]}." for word in VERDICTS if word in counts]
     return ["\n".join(lines)]
 
 

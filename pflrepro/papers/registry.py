@@ -32,6 +32,15 @@ PAPERS: dict[str, str] = {
     "results": "Our own checks",
 }
 
+# Where a paper and its authors' code are; of GRP-FED no code was found.
+LINKS: dict[str, dict[str, str]] = {
+    "dbe": {"paper": "https://arxiv.org/abs/2311.14975", "code": "https://github.com/TsingZ0/DBE"},
+    "gpfl": {"paper": "https://arxiv.org/abs/2308.10279", "code": "https://github.com/TsingZ0/GPFL"},
+    "pfedfda": {"paper": "https://arxiv.org/abs/2411.00329", "code": "https://github.com/cj-mclaughlin/pFedFDA"},
+    "fedbr": {"paper": "https://arxiv.org/abs/2205.13462", "code": "https://github.com/lins-lab/fedbr"},
+    "grpfed": {"paper": "https://arxiv.org/abs/2108.13858"},
+}
+
 
 def _by_id(*artefacts: Artefact) -> dict[str, Artefact]:
     """The artefacts by id, paper by paper, tables before figures, by number."""

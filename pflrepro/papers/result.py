@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 WITHIN, DIFFERS, UNPUBLISHED, NOT_RUN = "within tolerance", "differs", "no published number", "not run"
 UNJUDGED, NO_NUMBER = "not judged", "no number"
+EQUAL = "equal to the reference"  # of what is counted, see `papers.dealt`
 VERDICTS = {
     WITHIN: "the difference is at most the tolerance",
     f"ordering {KEPT}": "a test shows at least one claim about this cell, none reversed",
@@ -42,11 +43,24 @@ MARKS = {
     f"ordering {BROKEN}": "✗",
     DIFFERS: "≠",
 }
+# In front of a word that stands alone: of a verdict, or of how a claim came out.
+_BEFORE = MARKS | {word: MARKS[f"ordering {word}"] for word in (KEPT, UNDECIDED, RISING, BROKEN)}
+_BEFORE |= {EQUAL: "=", NOT_RUN: "–"}
 FRAME_COLUMNS = (
     *("artefact", "row", "method", "column", "measure", "unit", "dataset", "model"),
     *("published", "published_std", "source", "ours", "spread", "over_clients", "low", "high", "interval"),
     *("difference", "tolerance", "n", "scale", "level", "rounds", "rule", "verdict", "reason", "runs"),
 )
+
+
+def marked(word: str) -> str:
+    """A verdict, or how a claim came out, behind its mark, so that it is read without colours.
+
+    Example:
+        >>> marked(NOT_RUN), marked(KEPT), marked(STAND_IN)
+        ('– not run', '✓ kept', 'stand-in')
+    """
+    return f"{_BEFORE.get(word, '')} {word}".lstrip()
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflrepro.papers.claims import Counts, Outcome
+from pflrepro.papers.artefact import SAME
+from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Counts, Outcome
 from pflrepro.papers.registry import select
-from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN
+from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
 from pflrepro.papers.studies import Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pflrepro.experiments.result import Run
     from pflrepro.experiments.store import Store
 
 CLAIM_COLUMNS = (
     *("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome", "firm"),
     "source",
 )
+FULL, LESS, EXACT, LOST = "full setting", "less of it", "exact", "numbers not at hand"
+SHARES = (FULL, LESS, EXACT, LOST, NOT_RUN)  # of the cells: what became of them
+OUTCOMES = (KEPT, BROKEN, UNDECIDED, RISING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +33,28 @@ class ScoreCard:
     """The score card of some artefacts.
 
     cells: one line a cell (`papers.result.FRAME_COLUMNS`). claims: one line a claim that could be checked (`CLAIM_COLUMNS`), at the
-    most exact scale that has it. counts: of them, by (artefact, scale).
+    most exact scale that has it. counts: of them, by (artefact, scale). studies: of every artefact at its scales, the most exact first.
     """
 
     cells: pd.DataFrame
     claims: pd.DataFrame
     counts: dict[tuple[str, str], Counts]
+    studies: Mapping[str, list[Study]] = field(default_factory=dict)
+
+    def shown(self, artefact: str) -> list[Study]:
+        """The studies of an artefact whose cells are in the card, the most exact first; none where nothing was run."""
+        scales = set(self.of(artefact)["scale"])
+        return [study for study in self.studies[artefact] if study.scale.name in scales]
+
+    def of(self, artefact: str) -> pd.DataFrame:
+        """The cells of an artefact."""
+        return self.cells[self.cells["artefact"] == artefact]
+
+    def runs(self) -> dict[str, Run]:
+        """The runs behind all cells by id, each as far as the longest request for it."""
+        cells = (cell for studies in self.studies.values() for study in studies for cell in study.cells.values())
+        found = sorted((run for cell in cells for run in cell.runs.values()), key=lambda run: run.rounds)
+        return {run.id: run for run in found}
 
 
 def score_card(
@@ -45,11 +67,12 @@ def score_card(
     """
     import pandas as pd
 
-    cells, claims, counts = [], [], {}
+    cells, claims, counts, of = [], [], {}, {}
     for artefact in select(paper):
         names = [scale.name for scale in artefact.scales if not scale.stand_in]
-        names = names if artefact.trains else names[-1:]  # nothing is trained: the same at every scale
-        studies = [Study(artefact, name, store=store, data_root=data_root) for name in names]
+        names = names[::-1] if artefact.trains else names[-1:]  # nothing is trained: the same at every scale
+        studies = [Study(artefact, name, store=store, data_root=data_root, revives=False) for name in names]
+        of[artefact.id] = studies
         cells.append(_cells(studies))
         found = _outcomes(studies)
         for study in studies:
@@ -63,21 +86,23 @@ def score_card(
         pd.concat(known, ignore_index=True) if known else empty,
         pd.DataFrame(claims, columns=list(CLAIM_COLUMNS)),
         counts,
+        of,
     )
 
 
 def _cells(studies: list[Study]) -> pd.DataFrame | None:
     card = None
-    for study in studies:  # later ones, the more exact, replace what they have run
+    for study in studies:  # later ones, the less exact, fill in what the others have not run
         frame = study.frame
         frame.loc[frame["verdict"] == NOT_RUN, "scale"] = ""
-        card = frame if card is None else card.where(frame["verdict"] == NOT_RUN, frame)
+        filled = frame["verdict"] != NOT_RUN
+        card = frame if card is None else card.mask((card["verdict"] == NOT_RUN) & filled, frame)
     return card
 
 
 def _outcomes(studies: list[Study]) -> list[tuple[Study, Outcome]]:
     """Every claim that could be checked, with the most exact study that has it."""
-    latest = {(each.column, each.said): (study, each) for study in studies for each in study.outcomes}
+    latest = {(each.column, each.said): (study, each) for study in reversed(studies) for each in study.outcomes}
     return list(latest.values())
 
 
@@ -100,10 +125,49 @@ def score(paper: str | None = None, *, store: Store | None = None, data_root: st
     return score_card(paper, store=store, data_root=data_root).cells
 
 
-def summary(card: pd.DataFrame) -> pd.DataFrame:
-    """The score card counted: one line an artefact, one column a verdict."""
+def fates(cells: pd.DataFrame) -> pd.Series:
+    """What became of each cell, one of `SHARES`."""
+    exact = cells["level"] == ""  # nothing is trained for it
+    lost = exact & (cells["verdict"] == UNPUBLISHED) & (cells["n"] == 0)
+    found = cells["level"].map({SAME: FULL, "": EXACT}).fillna(LESS).mask(lost, LOST)
+    return found.mask(cells["verdict"] == NOT_RUN, NOT_RUN)
+
+
+def summary(card: ScoreCard) -> pd.DataFrame:
+    """The score card counted: one line an artefact, with its cells by what became of them (`SHARES`) and its claims (`OUTCOMES`)."""
     import pandas as pd
 
-    counts = pd.crosstab(card["artefact"], card["verdict"])
-    counts.insert(0, "cells", counts.sum(axis=1))
-    return counts.reindex(card["artefact"].unique())
+    names = card.cells["artefact"].unique()
+    shares = pd.crosstab(card.cells["artefact"], fates(card.cells)).reindex(names)
+    shares = shares.reindex(columns=list(SHARES), fill_value=0)
+    claims = pd.crosstab(card.claims["artefact"], card.claims["outcome"]).reindex(names, fill_value=0)
+    shares.insert(0, "cells", shares.sum(axis=1))
+    return shares.join(claims.reindex(columns=list(OUTCOMES), fill_value=0))
+
+
+def by_paper(card: ScoreCard) -> pd.DataFrame:
+    """`summary` added up, with the number of artefacts: one line a paper, in their order, and one of `all`."""
+    counts = summary(card)
+    counts.insert(0, "artefacts", 1)
+    papers = [name.split("/")[0] for name in counts.index]
+    found = counts.groupby(papers, sort=False).sum()
+    found.loc["all"] = found.sum()
+    return found
+
+
+def status(card: ScoreCard, artefact: str) -> str:
+    """What became of an artefact, in one line.
+
+    Such as `6 of 6 cells at scale fast; claims: 4 ✓ kept`, `– not run`, or `exact: 16 = equal to the reference`.
+    """
+    cells = card.of(artefact)
+    fate, verdicts = fates(cells), cells["verdict"].value_counts()
+    if set(fate) in ({NOT_RUN}, {LOST}):
+        return marked(fate.iloc[0])
+    if not card.studies[artefact][0].artefact.trains:
+        return f"{EXACT}: " + ", ".join(f"{count} {marked(word)}" for word, count in verdicts.items())
+    where = ("at scale " + cells["scale"]).mask(fate == EXACT, EXACT)[fate != NOT_RUN].value_counts(sort=False)
+    run = ", ".join(f"{count} of {len(cells)} cells {how}" for how, count in where.items())
+    outcomes = card.claims.loc[card.claims["artefact"] == artefact, "outcome"]
+    counts = ", ".join(f"{(outcomes == word).sum()} {marked(word)}" for word in OUTCOMES if word in set(outcomes))
+    return run + (f"; claims: {counts}" if counts else "")

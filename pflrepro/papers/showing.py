@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import hyperparameters
 from pflrepro.papers.artefact import SAME, Column, Row
-from pflrepro.papers.result import MARKS, VERDICTS
+from pflrepro.papers.result import MARKS, VERDICTS, marked
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import html, markdown, number, probability, span
 from pflrepro.style import style
@@ -58,7 +58,7 @@ def claims(study: Studied) -> pd.DataFrame:
             "test": each.test,
             "p": probability(each.p),
             "p after Holm": probability(each.adjusted),
-            "outcome": each.outcome,
+            "outcome": marked(each.outcome),
             "source": each.source,
         }
         for each in study.outcomes

@@ -16,7 +16,7 @@ from pflrepro.papers.availability import missing_data, missing_part
 from pflrepro.papers.claims import Counts, Grid, Outcome, judge
 from pflrepro.papers.measures import Evidence, Measure, Value
 from pflrepro.papers.numbers import find_number
-from pflrepro.papers.result import FRAME_COLUMNS, Cell
+from pflrepro.papers.result import FRAME_COLUMNS, Cell, marked
 from pflrepro.papers.settings import Setting
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class Studied:
     """An artefact at a scale, with its evidence.
 
     seeds: so many (None: the scale's). methods: keys or labels of the rows to train (empty: the scale's own); the table shows whatever
-    the store holds. also: rows of one's own, beside the paper's. device: where models are looked at.
+    the store holds. also: rows of one's own, beside the paper's. device: where models are looked at. revives: whether models are, for
+    what is not measured yet; False: everything is only read.
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class Studied:
         store: Store | str | Path | None = None,
         data_root: str | Path | None = None,
         device: str = "cpu",
+        revives: bool = True,
     ) -> None:
         self.artefact, self.scale = artefact.also(*also), artefact.scale(scale)
         self.also = tuple(row.key for row in also)
         self.store = store if isinstance(store, Store) else Store(store)
-        self.data_root, self.device = data_root, device
+        self.data_root, self.device, self.revives = data_root, device, revives
         self._newest: dict[tuple[str, int], Simulation] = {}
         self._found: dict[tuple[str, Experiment], Run] = {}
         self.asked_seeds, self.methods = seeds, tuple(methods)
@@ -158,7 +160,7 @@ class Studied:
             other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
             return None if other is None else self._evidence(other, row, column)
 
-        return Evidence(run, self.store, self.data_root, self.device, beside, self._newest)
+        return Evidence(run, self.store, self.data_root, self.device, beside, self._newest, self.revives)
 
     def _cell(self, row: Row, column: Column) -> Cell:
         measure = self.measure(row, column)
@@ -216,9 +218,9 @@ class Studied:
 
     @property
     def verdict(self) -> str:
-        """The verdicts of all cells in one line, such as `2 within tolerance, 106 not run`."""
+        """The verdicts of all cells in one line, such as `2 ≈ within tolerance, 106 – not run`."""
         counts = self.frame["verdict"].value_counts()
-        return ", ".join(f"{count} {word}" for word, count in counts.items()) or "nothing is judged"
+        return ", ".join(f"{count} {marked(word)}" for word, count in counts.items()) or "nothing is judged"
 
     @property
     def anything_run(self) -> bool:

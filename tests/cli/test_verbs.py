@@ -235,7 +235,7 @@ def test_score_is_in_the_unit_of_the_column_and_hides_what_was_not_run(capsys) -
     published = [row["published"] for row in rows if row["published"] is not None]
     assert {row["unit"] for row in rows} == {"%"} and all(1 < value <= 100 for value in published) and published
     assert cli.main(["score", "dbe/table5"]) == 0
-    assert capsys.readouterr().out == f"{len(rows)} not run\n"
+    assert capsys.readouterr().out == f"{len(rows)} – not run\n"
     assert cli.main(["score", "dbe/table5", "--long"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(rows) + 3
 
@@ -269,13 +269,22 @@ def test_score_shows_intervals_and_claims(capsys, monkeypatch) -> None:
     shown = capsys.readouterr().out
     assert "78.5  81.5  t, 3 seeds" in shown
     (alone,) = (line for line in shown.splitlines() if "20 clients" in line)
-    words = "dbe/table5 APFL 90 80 78.5 81.5 bootstrap, 20 clients % 1 fast 100 differs"  # no spread
+    words = "dbe/table5 APFL 90 80 78.5 81.5 bootstrap, 20 clients % 1 fast 100 ≠ differs"  # no spread
     assert " ".join(alone.split()) == words
     assert "Ditto > APFL" in shown and "paired t over 3 seeds" in shown
+    assert "✓ kept" in shown and "? undecided" in shown
     assert (
         "claims of dbe/table5 at scale fast: 1 kept, 1 undecided; 0 also after Holm's correction; "
         "with 2 tests about 0.1 would be decided by chance if nothing differed\n"
     ) in shown
+
+
+def test_score_writes_a_page_on_request(capsys, tmp_path: Path) -> None:
+    found = answer(capsys, "score", "dbe/figure4", "--html", str(tmp_path))
+    assert found["page"] == str(tmp_path / "index.html")
+    assert "DBE Figure 4" in (tmp_path / "index.html").read_text("utf-8")
+    assert cli.main(["score", "dbe/figure4", "--html", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith(f"page: {tmp_path / 'index.html'}\n")
 
 
 # bench

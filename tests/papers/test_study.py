@@ -66,7 +66,7 @@ def test_every_cell_is_listed_with_nothing_run(make) -> None:
     found = make()
     assert len(found.frame) == 3 * 2 and tuple(found.frame.columns) == FRAME_COLUMNS
     assert found.frame[["ours", "low", "high"]].isna().all(axis=None) and set(found.frame["interval"]) == {""}
-    assert found.verdict == "6 not run" and found.outcomes == [] and not found.anything_run
+    assert found.verdict == "6 – not run" and found.outcomes == [] and not found.anything_run
     assert found.caption() == "scale fast: nothing run yet"
     assert repr(found) == "Study(demo/fake at scale fast: 0 of 6 cells run)"
 
@@ -211,7 +211,7 @@ def test_claims_are_tested_and_give_the_verdict_of_both_rows(make) -> None:
         "test": "paired t over 2 seeds",
         "p": "0.03",
         "p after Holm": "0.03",
-        "outcome": "kept",
+        "outcome": "✓ kept",
         "source": "the fake",
     }
 
@@ -381,7 +381,7 @@ def test_moments_whose_models_a_measure_needs_are_kept(make) -> None:
 
 def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> None:
     found = make("fast", methods=["fedavg"], seeds=1)
-    assert found.verdict == "6 not run"
+    assert found.verdict == "6 – not run"
     found.run(progress=False, workers=1, backend="loop")
     assert found.cells["fedavg", "skewed"].rounds == 2 and found.anything_run
 
@@ -466,10 +466,10 @@ def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
         "|  | shares: FMNIST, published | ours |",
         "| FedAvg | 85.85 ± 0.19 | 60.00 ± 0.00 [-25.85] ✓ |",
         "* not part of the scale fast: two classes: FMNIST.",
-        "* 2 ordering kept: a test shows at least one claim about this cell, none reversed.",
-        "* 4 not run: no finished run.",
+        "* 2 ✓ ordering kept: a test shows at least one claim about this cell, none reversed.",
+        "* 4 – not run: no finished run.",
         "## Claims",
-        "| shares: FMNIST | FedAvg+DBE > FedAvg | +10.50 | 0.50 | paired t over 2 seeds | 0.03 | 0.03 | kept | the fake |",
+        "| shares: FMNIST | FedAvg+DBE > FedAvg | +10.50 | 0.50 | paired t over 2 seeds | 0.03 | 0.03 | ✓ kept | the fake |",
         "* **command:** `pflrepro reproduce demo/fake --scale fast`",
         "* **seeds:** 0; 1",
         "* **seconds a round:** 2.75 to 2.75 (training and tests, as recorded by the runs)",

@@ -15,9 +15,9 @@ from pflrepro.errors import CorruptFile, UserError
 from pflrepro.papers import dealt as dealing
 from pflrepro.papers import gpfl_figures, grpfed
 from pflrepro.papers.counted_artefacts import DBE_FIGURE6
-from pflrepro.papers.dealt import EQUAL, NO_REFERENCE, Dealt, equal_classes
+from pflrepro.papers.dealt import NO_REFERENCE, Dealt, equal_classes
 from pflrepro.papers.pfedfda_counts import FIGURE3
-from pflrepro.papers.result import DIFFERS, FRAME_COLUMNS, NOT_RUN, STAND_IN
+from pflrepro.papers.result import DIFFERS, EQUAL, FRAME_COLUMNS, NOT_RUN, STAND_IN
 from pflrepro.papers.settings import lib
 from pflrepro.papers.views.counts import Counts
 
@@ -76,7 +76,7 @@ def test_figure6_equals_every_reference_and_has_none_for_people(no_data):
     assert {each.reference for each, _ in by_label.values()} == set(published_names()) - rest
     verdicts = [line["verdict"] for line in view.judged(study)]
     assert (verdicts.count(EQUAL), verdicts.count(NOT_RUN)) == (11, 1)
-    kept = [note for note in view.notes(study) if ": kept (" in note]
+    kept = [note for note in view.notes(study) if ": ✓ kept (" in note]
     assert len(kept) == 3 and "TINY, practical, beta 0.01 > TINY, practical, beta 0.1: 0.916, 0.750" in kept[0]
 
 
@@ -92,7 +92,7 @@ def test_figure3_has_pfedfdas_minimum_and_is_less_heterogeneous_as_alpha_grows()
             assert row[: np.flatnonzero(row)[-1]].sum() < 600
         assert panel.verdict == (NO_REFERENCE, "")
     (claim,) = (note for note in view.notes(study_of(FIGURE3)) if "alpha" in note)
-    assert f"difference {sharp.heterogeneity - mild.heterogeneity:+.3f}: kept" in claim
+    assert f"difference {sharp.heterogeneity - mild.heterogeneity:+.3f}: ✓ kept" in claim
     assert sharp.heterogeneity - mild.heterogeneity > 0.1
 
 
@@ -132,7 +132,7 @@ def test_orderings_by_hand():
     assert pairs.heterogeneity == pytest.approx(0.8), "two of ten equal classes a client, so 1/2 (8 x 0.1 + 0.8)"
     assert even.heterogeneity < 0.2
     words = [note.split(": ")[3].split(" (")[0] for note in artefact.views[0].notes(study_of(artefact))[-3:]]
-    assert words == ["kept", "broken", "undecided"]
+    assert words == ["✓ kept", "✗ broken", "? undecided"]
     with pytest.raises(UserError, match="unknown partition 'Odd'"):
         hand_made(PAIRS, orderings=(("Pairs", "Odd", "s"),))
 

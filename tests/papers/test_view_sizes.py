@@ -13,10 +13,10 @@ from pflrepro.metrics.theory import Setting, best_beta, risk
 from pflrepro.papers import fedbr_counts, pfedfda_counts
 from pflrepro.papers.numbers import published
 from pflrepro.papers.pfedfda_counts import THEOREM1, theorem1
-from pflrepro.papers.result import DIFFERS, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED
+from pflrepro.papers.result import DIFFERS, EQUAL, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
 from pflrepro.papers.views.exact import Check, Exact, Found
 from pflrepro.papers.views.lost import LOST
-from pflrepro.papers.views.sizes import EQUAL, VERDICTS, Size
+from pflrepro.papers.views.sizes import VERDICTS, Size
 from pflrepro.viz import theory
 
 SIZES = (pfedfda_counts.TABLE8, fedbr_counts.TABLE7)
@@ -41,7 +41,9 @@ def test_every_printed_number_has_its_cell(artefact) -> None:
     assert set(frame["verdict"]) <= set(VERDICTS)
     assert all(frame["reason"][frame["verdict"].isin([DIFFERS, NOT_RUN])] != ""), "a difference is explained"
     assert not artefact.trains and artefact.scale_names == ("smoke", "fast", "paper")
-    assert {note.split(":")[0] for note in artefact.views[0].notes(make_study(artefact))} == set(frame["verdict"])
+    assert {note.split(":")[0] for note in artefact.views[0].notes(make_study(artefact))} == set(
+        map(marked, frame["verdict"])
+    )
 
 
 def test_pfedfdas_table_8_is_met_in_every_number() -> None:
@@ -64,9 +66,9 @@ def test_the_texts_have_the_printed_digits() -> None:
         return artefact.views[0].table(make_study(artefact))
 
     line = table(pfedfda_counts.TABLE8).set_index(["row", "column"]).loc["overhead, %", "EMNIST"]
-    assert (line["published"], line["ours"], line["verdict"]) == ("6.620", "6.620", EQUAL)
+    assert (line["published"], line["ours"], line["verdict"]) == ("6.620", "6.620", "= equal to the reference")
     seconds = table(fedbr_counts.TABLE7).query("row == 'FedBR'").iloc[-1]
-    assert (seconds["published"], seconds["ours"]) == ("1.19", NOT_RUN)
+    assert (seconds["published"], seconds["ours"]) == ("1.19", "– not run")
 
 
 def test_verdicts_by_hand() -> None:
@@ -101,7 +103,7 @@ def test_lost_tables_list_their_rows_without_numbers(artefact, count) -> None:
 def test_theorem_1_exact_equals_drawn_and_every_statement_holds() -> None:
     (view,), study = THEOREM1.views, make_study(THEOREM1)
     table = view.table(study)
-    assert table["outcome"].tolist() == ["kept"] * 6
+    assert table["outcome"].tolist() == ["✓ kept"] * 6
     frame = view.frame(study)
     assert len(frame) == 4 * 11
     apart = (frame["drawn"] - frame["exact"]).abs() / frame["standard_error"]
@@ -136,7 +138,7 @@ def test_theorem_1s_pictures() -> None:
 def test_a_statement_that_does_not_hold_is_broken() -> None:
     view = Exact(lambda: Found(None, (Check("one is two", False, "1, 2"),)), dict)
     study = make_study(THEOREM1)
-    assert view.table(study).iloc[0].tolist() == ["one is two", "1, 2", "broken"]
+    assert view.table(study).iloc[0].tolist() == ["one is two", "1, 2", "✗ broken"]
     assert view.judged(study)[0]["verdict"] == "broken" and view.figures(study) == {}
 
 

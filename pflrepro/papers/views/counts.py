@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import unknown
 from pflrepro.papers.claims import BROKEN, KEPT, UNDECIDED
-from pflrepro.papers.dealt import EQUAL, MEASURE, NO_REFERENCE, SEED, Dealt, Panel, make_panel
-from pflrepro.papers.result import DIFFERS, NOT_RUN, STAND_IN
+from pflrepro.papers.dealt import MEASURE, NO_REFERENCE, SEED, Dealt, Panel, make_panel
+from pflrepro.papers.result import DIFFERS, EQUAL, NOT_RUN, STAND_IN, marked
 from pflrepro.papers.views.exact import line
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.bars import share_figure
@@ -56,7 +56,9 @@ class Counts(Shown):
         import pandas as pd
 
         return pd.DataFrame(
-            {"partition": panel.label, "recipe": panel.setting.partition} | panel.sizes | {"verdict": panel.verdict[0]}
+            {"partition": panel.label, "recipe": panel.setting.partition}
+            | panel.sizes
+            | {"verdict": marked(panel.verdict[0])}
             for panel in self.panels(study)
         )
 
@@ -88,7 +90,7 @@ class Counts(Shown):
     def notes(self, study: Any) -> list[str]:
         panels = {panel.label: panel for panel in self.panels(study)}
         there = [panel.verdict[0] for panel in panels.values()]
-        said = [f"{verdict}: {VERDICTS[verdict]}." for verdict in VERDICTS if verdict in there]
+        said = [f"{marked(verdict)}: {VERDICTS[verdict]}." for verdict in VERDICTS if verdict in there]
         said += [f"reference {panel.origin}." for panel in panels.values() if panel.reference is not None]
         prints = ", ".join(f"{p.setting.dataset} {p.fingerprint}" for p in panels.values() if p.fingerprint)
         said += [f"Partition seed {SEED}; data: {prints or 'none, class sizes are enough'}."]
@@ -101,7 +103,7 @@ def _ordering(more: Panel, less: Panel, source: str) -> str:
     difference = more.heterogeneity - less.heterogeneity
     word = KEPT if difference > 0 else BROKEN if difference < 0 else UNDECIDED
     numbers = f"{more.heterogeneity:.3f}, {less.heterogeneity:.3f}, difference {difference:+.3f}"
-    return f"{MEASURE}: {more.label} > {less.label}: {numbers}: {word} ({source})."
+    return f"{MEASURE}: {more.label} > {less.label}: {numbers}: {marked(word)} ({source})."
 
 
 def _line(study: Any, panel: Panel) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.papers.claims import BROKEN, KEPT
-from pflrepro.papers.result import FRAME_COLUMNS
+from pflrepro.papers.result import FRAME_COLUMNS, marked
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Exact(Shown):
         """One line a statement."""
         import pandas as pd
 
-        lines = [(check.said, check.detail, _word(check)) for check in self.compute().checks]
+        lines = [(check.said, check.detail, marked(_word(check))) for check in self.compute().checks]
         return pd.DataFrame(lines, columns=["statement", "numbers", "outcome"])
 
     def figures(self, study: Any) -> dict[str, Figure]:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.dealt import EQUAL
 from pflrepro.papers.numbers import PublishedNumber, find_number
-from pflrepro.papers.result import DIFFERS, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED
+from pflrepro.papers.result import DIFFERS, EQUAL, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
 from pflrepro.papers.views.exact import line
 from pflrepro.papers.views.view import Shown
 
@@ -102,8 +101,8 @@ class Sizes(Shown):
         for size, found in zip(self.sizes, self.judged(study), strict=True):
             texts = {name: size.text(found[name]) for name in ("published", "ours")}
             labels = {"row": size.row, "column": size.column}
-            shown.append(labels | texts | {"verdict": found["verdict"], "reason": found["reason"]})
-        return pd.DataFrame(shown).replace({"ours": {"": NOT_RUN}})
+            shown.append(labels | texts | {"verdict": marked(found["verdict"]), "reason": found["reason"]})
+        return pd.DataFrame(shown).replace({"ours": {"": marked(NOT_RUN)}})
 
     def frame(self, study: Any) -> pd.DataFrame:
         import pandas as pd
@@ -112,4 +111,4 @@ class Sizes(Shown):
 
     def notes(self, study: Any) -> list[str]:
         there = {found["verdict"] for found in self.judged(study)}
-        return [f"{verdict}: {VERDICTS[verdict]}." for verdict in VERDICTS if verdict in there]
+        return [f"{marked(verdict)}: {VERDICTS[verdict]}." for verdict in VERDICTS if verdict in there]

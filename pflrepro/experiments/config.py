@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -130,11 +129,6 @@ class Experiment:
     def canonical(self) -> str:
         """Canonical JSON: equal experiments, and only these, have equal texts."""
         return canonical_json(self.to_dict())
-
-    @classmethod
-    def from_canonical(cls, text: str) -> Experiment:
-        """The experiment with that canonical text."""
-        return cls.from_dict(json.loads(text))
 
     def changed(self, **fields: Any) -> Experiment:
         """The same with other fields; names are not looked up again, so that it works for a run of a module that is gone."""

@@ -165,7 +165,7 @@ def test_every_experiment_survives_its_canonical_text(lr, participation, kappa, 
         data=data,
         dtype="float64",
     )
-    again = Experiment.from_canonical(made.canonical())
+    again = Experiment.from_dict(json.loads(made.canonical()))
     assert again == made
     assert again.canonical() == made.canonical()
     assert (again.settings.lr, again.settings.participation) == (lr, participation)
@@ -324,7 +324,7 @@ def test_no_proxy_leaves_the_identity_as_it_was_and_a_proxy_is_part_of_it():
     assert "proxy" not in identity(plain, "f")["data"]
     with_proxy = Experiment.for_dataset("fedavg", "digits", proxy="digits")
     assert with_proxy.to_dict()["data"]["proxy"] == "digits"
-    assert Experiment.from_canonical(with_proxy.canonical()) == with_proxy
+    assert Experiment.from_dict(json.loads(with_proxy.canonical())) == with_proxy
     assert Experiment.from_dict(plain.to_dict(), recorded=True) == plain
     assert fingerprint_of(with_proxy.data) == "+".join([fingerprint_of(plain.data)] * 2)
     assert run_id(with_proxy) != run_id(plain)

@@ -109,7 +109,7 @@ class ToyPlanes(Shown):
 
         panels = self.panels(study)
         drawn = [panel.points for panel in panels]
-        return {self.name: planes(panels, drawn, PANELS, title=study.caption())} if panels else {}
+        return {self.name: planes(panels, drawn, PANELS)} if panels else {}
 
     def notes(self, study: Any) -> list[str]:
         said = f"t-SNE (perplexity {self.perplexity:g}) of the three panels together, at most {self.limit} samples each, first seed"

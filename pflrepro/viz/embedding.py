@@ -14,7 +14,7 @@ from matplotlib import colormaps
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.colors import ListedColormap, Normalize, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -24,6 +24,8 @@ from pflrepro.metrics.representations import Features
 from pflrepro.style import new_figure, style
 
 SHAPES = "osD^v<>PXph*8d"
+# Petroff, Accessible color sequences for data visualization (arXiv 2107.02270), ten colours
+TEN = ("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd")
 CHARACTERS, PANEL = 13, 36  # of a title: an inch of a figure, the width of a panel
 
 
@@ -139,7 +141,8 @@ def _count(snapshots: Sequence[Snapshot], colour: str) -> int:
 
 
 def _hues(count: int) -> np.ndarray:
-    return colormaps["hsv"](np.arange(count) / count)
+    """Ten that people with any colour vision tell apart; of more, hues around the colour circle."""
+    return to_rgba_array(TEN[:count]) if count <= len(TEN) else colormaps["hsv"](np.arange(count) / count)
 
 
 def _bar(figure: Figure, panels: list[Axes], colour: str, count: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,10 +11,9 @@ from pflrepro.errors import UserError
 from pflrepro.style import new_figure, style
 
 BOX, MEDIAN = "#0072B2", "#D55E00"
-CHARACTERS = 13  # of a title, an inch
 
 
-def boxes(panels: Mapping[str, Mapping[str, np.ndarray]], axis: str, title: str = "") -> Figure:
+def boxes(panels: Mapping[str, Mapping[str, np.ndarray]], axis: str) -> Figure:
     """One panel beside the other, one box a group (left to right as given) with all its values as marks behind it.
 
     panels: name -> group -> values [n]; axis: what the values are. Groups of all panels share one list of names.
@@ -38,6 +36,4 @@ def boxes(panels: Mapping[str, Mapping[str, np.ndarray]], axis: str, title: str 
             panel.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor")
             panel.set_xlim(-0.6, len(names) - 0.4)
         row[0].set_ylabel(axis)
-        wrapped = textwrap.wrap(title, int(CHARACTERS * figure.get_figwidth()))
-        figure.suptitle("\n".join(wrapped), x=0.01, ha="left")
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from matplotlib import colormaps
+from matplotlib.colors import to_rgba_array
 
 from pflrepro.errors import UserError
 from pflrepro.metrics.leakage import Attack, Observation, Recovered
@@ -80,7 +80,7 @@ def test_planes_share_their_limits_and_move(tmp_path) -> None:
         count = 3 if colour == "class" else 4
         assert (bar.get_ylabel(), bar.get_ylim()) == (colour, (-0.5, count - 0.5))
         key = snapshots[0].labels if colour == "class" else snapshots[0].clients
-        hues = colormaps["hsv"](np.arange(count) / count)[:, :3]
+        hues = to_rgba_array(embedding.TEN[:count])[:, :3]
         shown = np.concatenate([dots.get_facecolor()[:, :3] for dots in left.collections])
         np.testing.assert_allclose(shown, hues[key])  # the clients ascend
         np.testing.assert_allclose(bar.collections[-1].get_cmap()(np.arange(count))[:, :3], hues)

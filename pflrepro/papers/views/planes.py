@@ -107,7 +107,7 @@ class Planes(Shown):
         for shot, evidence in found.items():
             numbers = (f"{kind} {value:.2f}" for kind, value in self.measured(shot, evidence).items())
             titles.append("\n".join((self.title(study, shot), *numbers)))
-        return {self.name: planes(panels, [each.points for each in panels], titles, self.colour, study.caption())}
+        return {self.name: planes(panels, [each.points for each in panels], titles, self.colour)}
 
     def notes(self, study: Any) -> list[str]:
         found = self.evidence(study)

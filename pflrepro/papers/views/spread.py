@@ -98,7 +98,7 @@ class Spread(Shown):
         measure = study.cells[next(iter(panels))].measure
         axis = f"{measure.title} ({measure.unit})" if measure.unit else measure.title
         named = {self.title(study, place): groups for place, groups in panels.items()}
-        return {self.name: boxes(named, axis, study.caption())}
+        return {self.name: boxes(named, axis)}
 
     def notes(self, study: Any) -> list[str]:
         missing = [self.title(study, place) for place in self.places if not study.cells[place].values]

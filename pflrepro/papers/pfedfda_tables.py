@@ -16,6 +16,7 @@ minimum in [0, 1].
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from pflrepro.papers.artefact import Artefact, Column, column, fast, row, scales
 from pflrepro.papers.claims import above, best, falls_across, gain_grows, top
@@ -49,6 +50,10 @@ FEDROD, LG, PFEDME = row("FedRoD"), row("LG-FedAvg"), row("pFedMe")
 ROWS = (LOCAL, FEDAVG, FINE_TUNED, APFL, DITTO, FEDBABU, FEDPAC, FEDREP, FEDROD, LG, PFEDME, PFEDFDA)
 MAIN = ("fedavg", "fedavgft", "ditto", "fedpac", "pfedfda")
 EVERY = 20  # rounds from test to test
+_scales = partial(scales, seeds=1, every=EVERY)
+_accuracies = partial(
+    Artefact, trials=1, spread="clients"
+)  # one trial; what is printed behind a number is over clients
 
 
 # ---- Table 1: covariate shift and few samples ----------------------------------------------------------------------------------------
@@ -69,7 +74,7 @@ def _shifted(key: str, setting: Setting, percent: int) -> Column:
 
 
 _SCARCE = ("cifar10-s/25", "cifar100-s/25")
-TABLE1 = Artefact(
+TABLE1 = _accuracies(
     "pfedfda/table1",
     "pFedFDA Table 1: covariate shift and few samples",
     rows=ROWS,
@@ -78,7 +83,7 @@ TABLE1 = Artefact(
         for key, setting in (("cifar10-s", CIFAR10_S), ("cifar100-s", CIFAR100_S))
         for percent in (100, 75, 50, 25)
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             200,
             "CIFAR100-S with a half and a quarter of the samples, four methods: of these columns and rows the paper's own setting",
@@ -86,8 +91,6 @@ TABLE1 = Artefact(
             rows=("fedavg", "fedavgft", "fedpac", "pfedfda"),
             columns=("cifar100-s/50", "cifar100-s/25"),
         ),
-        seeds=1,
-        every=EVERY,
     ),
     claims=(
         best("pfedfda", source="pFedFDA section 5.2: best under covariate shift"),
@@ -104,8 +107,6 @@ TABLE1 = Artefact(
     views=(Table(), Points()),
     sources=("pfedfda_table1",),
     tolerance=2.0,
-    trials=1,
-    spread="clients",
     about="Half of 100 clients see corrupted images, and all train on 100 to 25 % of their samples. The paper claims the largest gains "
     "where samples are fewest (its text says 6.9 points on CIFAR10-S at 25 %, its table 6.2).",
 )
@@ -131,7 +132,7 @@ def dirichlet(setting: Setting, alpha: str) -> Setting:
 
 
 _CIFAR100 = ("cifar100/0.1", "cifar100/0.5")
-TABLE2 = Artefact(
+TABLE2 = _accuracies(
     "pfedfda/table2",
     "pFedFDA Table 2: the standard settings",
     rows=ROWS,
@@ -143,7 +144,7 @@ TABLE2 = Artefact(
             for alpha in ("0.1", "0.5")
         ),
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             200,
             "CIFAR-100 with a quarter of the samples, five methods, all 200 rounds",
@@ -152,8 +153,6 @@ TABLE2 = Artefact(
             rows=MAIN,
             columns=_CIFAR100,
         ),
-        seeds=1,
-        every=EVERY,
     ),
     claims=(
         top("pfedfda", 3, source="pFedFDA section 5.2: among the best three in all settings"),
@@ -162,14 +161,12 @@ TABLE2 = Artefact(
     views=(Table(), Points()),
     sources=("pfedfda_table2",),
     tolerance=2.0,
-    trials=1,
-    spread="clients",
     about="All samples, no corruption: 1,000 writers, or Dirichlet shares of three sets of pictures among 100 clients. The paper "
     "claims to be among the best three everywhere.",
 )
 
 # ---- Table 3: one batch a client -----------------------------------------------------------------------------------------------------
-TABLE3 = Artefact(
+TABLE3 = _accuracies(
     "pfedfda/table3",
     "pFedFDA Table 3: 50 training samples a client",
     rows=(FEDAVGFT, DITTO, APFL, FEDBABU, PFEDME, FEDROD, FEDPAC, PFEDFDA),
@@ -180,15 +177,13 @@ TABLE3 = Artefact(
             ("cifar100", SCARCE_CIFAR100, "CIFAR100"),
         )
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             200,
             "the paper's own setting on CIFAR-100; in place of CIFAR-10 its first half, which has the 6,300 images that are drawn",
             every=EVERY,
             instead={"cifar10": SCARCE_CIFAR10.with_("CIFAR10-half, 50 samples", dataset="cifar10-half")},
         ),
-        seeds=1,
-        every=EVERY,
     ),
     claims=(
         best("pfedfda", source="pFedFDA section 5.2: best in both"),
@@ -197,8 +192,6 @@ TABLE3 = Artefact(
     views=(Table(), Points()),
     sources=("pfedfda_table3",),
     tolerance=4.5,
-    trials=1,
-    spread="clients",
     about="63 samples a client, of which 50, a single batch, train. Classes by Dirichlet shares of 0.1: alpha is lost in the text, and "
     "the accuracies are far above those of 0.5 [inferred]. The paper claims that pFedFDA is best where samples are extremely few.",
 )
@@ -243,7 +236,7 @@ def _new(key: str, corruption: str, said: str) -> Column:
 
 _HALF = CIFAR10_DEALT.with_("CIFAR10-half, 50 of 100 clients", dataset="cifar10-half", **_FIRST)
 _SHOWN = ("original", "new", "gaussian-noise", "fog", "brightness", "contrast")
-TABLE4 = Artefact(
+TABLE4 = _accuracies(
     "pfedfda/table4",
     "pFedFDA Table 4: clients that come after the training",
     rows=(FEDAVG, FEDAVGFT, FEDBABU, FEDPAC, PFEDFDA),
@@ -257,7 +250,7 @@ TABLE4 = Artefact(
         _new("new", "", "original input"),
         *(_new(kind, kind, f"{said} severity 3") for kind, said in CORRUPTIONS.items()),
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             100,
             "the first half of CIFAR-10, 100 rounds, four methods; new clients clean and under four corruptions without photographs",
@@ -266,8 +259,6 @@ TABLE4 = Artefact(
             columns=_SHOWN,
             instead=dict.fromkeys(_SHOWN, _HALF),
         ),
-        seeds=1,
-        every=EVERY,
     ),
     claims=(
         best("pfedfda", source="pFedFDA section 5.2: best on original and new clients"),
@@ -281,8 +272,6 @@ TABLE4 = Artefact(
     views=(Table(), Points()),
     sources=("pfedfda_table4",),
     tolerance=3.0,
-    trials=1,
-    spread="clients",
     about="Half of 100 clients train; the other half come later, with clean images or all of them corrupted. pFedFDA fits its "
     "classifier to them in closed form. Most heads of the printed table are lost: put back in the released code's order [inferred].",
 )
@@ -316,7 +305,7 @@ _ON_DIGIT3 = {
     for percent in (25, 50)
     for gain in ("", "/gain")
 }
-TABLE7 = Artefact(
+TABLE7 = _accuracies(
     "pfedfda/table7",
     "pFedFDA Table 7: digits of five domains",
     rows=_SUITE,
@@ -331,7 +320,7 @@ TABLE7 = Artefact(
             model="CNN5",
         ),
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             40,
             "MNIST, USPS and MNIST-M, 12 clients, a quarter and a half of the samples, 40 rounds, four methods",
@@ -340,8 +329,6 @@ TABLE7 = Artefact(
             columns=tuple(_ON_DIGIT3),
             instead=_ON_DIGIT3,
         ),
-        seeds=1,
-        every=EVERY,
     ),
     claims=(
         best("pfedfda", ("25", "50"), source="pFedFDA App. D.1: best where samples are few"),
@@ -352,8 +339,6 @@ TABLE7 = Artefact(
     ),
     views=(Table(), Points(tuple(str(percent) for percent in SHARES))),
     sources=("pfedfda_table7",),
-    trials=1,
-    spread="clients",
     about="Four clients a domain (MNIST, SVHN, USPS, synthetic digits, MNIST-M), all in every round. FedAvg's gain at 100 % is printed "
     "as +0.32, though 88.19 - 88.51 is -0.32, and its mean gain holds that. No spread is printed.",
 )

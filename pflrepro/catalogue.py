@@ -35,11 +35,11 @@ Plug-ins are added with `+`, as in `scaffold+dbe`. Combinations that make no sen
 
 """
 VARIED = """
-A plain name is the method as its own paper states it; where the paper leaves a choice open, as its authors' code has it. For the five
-papers' own methods it is the code that printed their tables, where one was found. Two plain names are less than their papers', as in the
-platform behind DBE's and GPFL's tables, since no printed number needs more: `moon` has no projection, `fedgen` the simplified generator.
-Any other departure that a printed number needs, such as the form that a comparing paper's script trains, is a variant with a name of its
-own, and the row of the table names it:
+A plain name is the method as its own paper states it; where the paper leaves a choice open, as its authors' code has it. For the
+five papers' own methods it is the code that printed their tables, where one was found. Two plain names are less than their
+papers', as in the platform behind DBE's and GPFL's tables, since no printed number needs more: `moon` has no projection, `fedgen`
+the simplified generator. Any other departure that a printed number needs, such as the form that a comparing paper's script
+trains, is a variant with a name of its own, and the row of the table names it:
 
 """
 COSTS = """

@@ -1,4 +1,4 @@
-"""What can go wrong, told in one line.
+"""What can go wrong, in one line.
 
 A `UserError` is a mistake of the caller: the command line prints its message and exits with 2. A `RunFailed` is a run that
 started and broke: exit code 1. Everything else is a bug of ours and may show its traceback.

@@ -206,7 +206,7 @@ def reproduce(arguments: argparse.Namespace) -> Answer:
 
 
 def _reproduced(artefact: Artefact, parameters: dict[str, Any], arguments: argparse.Namespace, alone: bool) -> Row:
-    """What came of one artefact; of several, a failed one is told and does not keep the others waiting."""
+    """What came of one artefact; a failed one among several is reported, and the others go on."""
     from pflrepro.papers.reproduce import reproduce as regenerate
 
     row: Row = {"id": artefact.id, "scale": arguments.scale, "outputs": [], "executed_notebook": None, "error": None}

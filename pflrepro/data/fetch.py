@@ -50,7 +50,7 @@ class _Useless(Exception):
     """This mirror does not have the file as it should be."""
 
 
-Advance = Callable[[int], None]  # told how many bytes of the file there are
+Advance = Callable[[int], None]  # called with how many bytes of the file there are
 MOST = 4 << 30  # bytes of a file whose size nobody publishes
 
 

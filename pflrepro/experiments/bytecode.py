@@ -31,7 +31,7 @@ class Reads:
 def describe_code(code: CodeType) -> tuple[str, list[tuple[str, Any]]]:
     """The instructions of `code` with what their numbers stand for; its constants, as ("constant", value), as they are loaded.
 
-    A docstring moves the numbers of constants, and with them those of jumps; neither is told, nor file, lines or the code's name.
+    A docstring moves the numbers of constants, and with them those of jumps; neither counts, nor file, lines or the code's name.
     """
     steps, lines, constants = _instructions(code), [], []
     offsets = [step.offset for step in steps]

@@ -21,18 +21,18 @@ _META, _STATE = "meta", "state/"
 class Checkpoint:
     """A half-done run.
 
-    round: rounds done. state: what `Simulation.state_of` gave. sittings: one record for each process that worked on the run so far
+    round: rounds done. state: what `Simulation.state_of` gave. attempts: one record for each process that worked on the run so far
     (the rounds it started at, backend, device, seconds...), see `pflrepro.experiments.environment`.
     """
 
     round: int
     state: Mapping[str, np.ndarray]
-    sittings: list[dict[str, Any]] = field(default_factory=list)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def write_checkpoint(path: Path, id: str, checkpoint: Checkpoint) -> None:
     """Write atomically; the run's id goes in, so that a checkpoint in a wrong folder is noticed."""
-    meta = json.dumps({"format": FORMAT, "id": id, "round": checkpoint.round, "sittings": checkpoint.sittings})
+    meta = json.dumps({"format": FORMAT, "id": id, "round": checkpoint.round, "attempts": checkpoint.attempts})
     state = {f"{_STATE}{name}": array for name, array in checkpoint.state.items()}
     files.write_npz(path, {_META: np.frombuffer(meta.encode(), dtype=np.uint8)} | state)
 
@@ -45,10 +45,10 @@ def read_checkpoint(path: Path, id: str) -> Checkpoint:
         if meta["id"] != id or meta["format"] != FORMAT:
             raise CorruptFile(f"{path.name} does not belong to this folder")
         checkpoint = Checkpoint(
-            int(meta["round"]), {name.removeprefix(_STATE): a for name, a in arrays.items()}, meta["sittings"]
+            int(meta["round"]), {name.removeprefix(_STATE): a for name, a in arrays.items()}, meta["attempts"]
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptFile(f"{path.name} is not a checkpoint: {error!r}") from None
-    if not isinstance(checkpoint.sittings, list) or not all(isinstance(entry, dict) for entry in checkpoint.sittings):
+    if not isinstance(checkpoint.attempts, list) or not all(isinstance(entry, dict) for entry in checkpoint.attempts):
         raise CorruptFile(f"{path.name} is not a checkpoint: its records are missing")
     return checkpoint

@@ -73,7 +73,7 @@ def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
         "id": run.id,
         "experiment": run.experiment.to_dict(),
         "identity": dict(run.identity),
-        "environment": {name: value for name, value in run.environment.items() if name != "sittings"},
+        "environment": {name: value for name, value in run.environment.items() if name != "attempts"},
     }
     arrays = {_RUN: np.frombuffer(json.dumps(described, sort_keys=True).encode(), np.uint8)}
     arrays |= {f"{_HISTORY}{name}": _small(array) for name, array in run.history.items()}

@@ -176,9 +176,9 @@ def _labels(experiments: Sequence[Experiment]) -> list[str]:
     shared = [vars(one.settings) | vars(one.data) | {"model": one.model, "dtype": one.dtype} for one in experiments]
     labels = []
     for one, settings in zip(experiments, shared, strict=True):
-        told = {name: value for name, value in settings.items() if any(other[name] != value for other in shared)}
+        apart = {name: value for name, value in settings.items() if any(other[name] != value for other in shared)}
         peers = [dict(other.options) for other in experiments if other.algorithm == one.algorithm]
         options = {n: v for n, v in one.options if any(n not in other or other[n] != v for other in peers)}
-        parts = [f"{name}={value}" for name, value in (*told.items(), *options.items())]
+        parts = [f"{name}={value}" for name, value in (*apart.items(), *options.items())]
         labels.append(", ".join([one.algorithm, *parts]))
     return labels

@@ -14,7 +14,7 @@ from pflrepro import __version__
 from pflrepro.experiments.version import commit
 
 
-def sitting(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], started_at: int) -> dict[str, Any]:
+def attempt(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], started_at: int) -> dict[str, Any]:
     """The record of one process that works on a run: what the engine says of itself (backend, workers, chunk...), the device, the
     seeds that train side by side, the round it starts at. `seconds` and `peak_memory_bytes` are filled in as it goes on."""
     plain = {
@@ -23,15 +23,15 @@ def sitting(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], star
     return plain | {"device": device, "seeds_together": list(seeds), "started_at_round": started_at, "seconds": 0.0}
 
 
-def environment(sittings: Sequence[Mapping[str, Any]], history: Mapping[str, np.ndarray], dtype: str) -> dict[str, Any]:
+def environment(attempts: Sequence[Mapping[str, Any]], history: Mapping[str, np.ndarray], dtype: str) -> dict[str, Any]:
     """The content of `environment.json`.
 
-    Top level: what the last sitting had (`backend`, `device`, `workers`, `chunk`, `threads`, `seeds_together`), `versions`,
+    Top level: what the last attempt had (`backend`, `device`, `workers`, `chunk`, `threads`, `seeds_together`), `versions`,
     `platform`; `timings` in seconds (`training` and `evaluation` as in the history, a share of what seeds side by side took;
-    `total` of all sittings, for all their seeds); `sittings`: one record a process that worked on the run.
+    `total` of all attempts, for all their seeds); `attempts`: one record a process that worked on the run.
     """
-    last = {name: value for name, value in sittings[-1].items() if name not in ("seconds", "started_at_round")}
-    peaks = [entry["peak_memory_bytes"] for entry in sittings if entry.get("peak_memory_bytes")]
+    last = {name: value for name, value in attempts[-1].items() if name not in ("seconds", "started_at_round")}
+    peaks = [entry["peak_memory_bytes"] for entry in attempts if entry.get("peak_memory_bytes")]
     return last | {
         "dtype": dtype,
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -45,10 +45,10 @@ def environment(sittings: Sequence[Mapping[str, Any]], history: Mapping[str, np.
         "timings": {
             "training": float(history["seconds"].sum()),
             "evaluation": float(history["seconds_evaluation"].sum()),
-            "total": float(sum(entry["seconds"] for entry in sittings)),
+            "total": float(sum(entry["seconds"] for entry in attempts)),
         },
         "peak_memory_bytes": max(peaks, default=None),
-        "sittings": [dict(entry) for entry in sittings],
+        "attempts": [dict(entry) for entry in attempts],
     }
 
 

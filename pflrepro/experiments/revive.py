@@ -50,7 +50,7 @@ def revive(
         simulation.step()
     _compare(run, round, simulation)
     if kept is None or kept.round != round:
-        _keep(run, store, Checkpoint(round, simulation.state_of(0), kept.sittings if kept else []))
+        _keep(run, store, Checkpoint(round, simulation.state_of(0), kept.attempts if kept else []))
     return simulation
 
 

@@ -60,7 +60,7 @@ def code_of(cls: type) -> str:
 
 
 def _digest(nodes: Nodes, root: Any) -> str:
-    """Objects are told apart by their texts, then by what they refer to, until no more are. So objects of equal content are one
+    """Objects are distinguished by their texts, then by what they refer to, until no more are. So objects of equal content are one
     (after an edit a notebook has old and new copies side by side), and neither addresses nor the order of visits matter."""
     colours = {key: _sha(text) for key, (_, text, _) in nodes.items()}
     while True:

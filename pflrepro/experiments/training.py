@@ -152,7 +152,7 @@ def _leads_on(state: Checkpoint, job: Job, store: Store, keep: Sequence[Moment])
 
 def _backend(checkpoint: Checkpoint | None, machine: Machine) -> tuple[str, int | None]:
     """The backend and number of workers: as asked for, else as the run was begun on this device."""
-    last = checkpoint.sittings[-1] if checkpoint and checkpoint.sittings else {}
+    last = checkpoint.attempts[-1] if checkpoint and checkpoint.attempts else {}
     if last.get("device") != environment.device_name(machine.device):
         return machine.backend, machine.workers
     backend = last.get("backend") if machine.backend == "auto" else None
@@ -172,8 +172,8 @@ def _train_group(group: Group, store: Store, machine: Machine, progress: Progres
         keeper = Keeper(machine.keep, len(seeds), experiment.settings.patience)
         _run_to_the_end(simulation, group, store, machine, progress, keeper)
         histories = [simulation.history(index) for index in range(len(seeds))]
-        sittings = _sittings(group, simulation, machine, where["started"])
-    for index, (job, history, record) in enumerate(zip(group.jobs, histories, sittings, strict=True)):
+        attempts = _attempts(group, simulation, machine, where["started"])
+    for index, (job, history, record) in enumerate(zip(group.jobs, histories, attempts, strict=True)):
         try:
             checked = check_history(history)
         except CorruptFile as error:
@@ -188,10 +188,10 @@ def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, sto
     before = store.get(job.id, held=True)
     whole = joined(history, None if before is None else before.history)
     for round, state in kept.items():
-        store.keep_state(job.id, Checkpoint(round, state, last.sittings))
+        store.keep_state(job.id, Checkpoint(round, state, last.attempts))
     if whole["round"][-1] == last.round:
         store.keep_state(job.id, last)
-    record = environment.environment(last.sittings, whole, job.experiment.dtype)
+    record = environment.environment(last.attempts, whole, job.experiment.dtype)
     run = store.finish(job.id, job.experiment, whole, record)
     if (
         before is not None and before.rounds < run.rounds
@@ -287,18 +287,18 @@ def _mean_accuracy(simulation: Any, count: int) -> float:
 
 
 def _save(simulation: Any, group: Group, store: Store, machine: Machine, started: float) -> None:
-    for index, (job, record) in enumerate(zip(group.jobs, _sittings(group, simulation, machine, started), strict=True)):
+    for index, (job, record) in enumerate(zip(group.jobs, _attempts(group, simulation, machine, started), strict=True)):
         store.save_checkpoint(job.id, Checkpoint(simulation.round, simulation.state_of(index), record))
 
 
-def _sittings(group: Group, simulation: Any, machine: Machine, started: float) -> list[list[dict[str, Any]]]:
+def _attempts(group: Group, simulation: Any, machine: Machine, started: float) -> list[list[dict[str, Any]]]:
     """The records of each job: those of its checkpoint, and this process's, up to now."""
     seeds = [job.experiment.seed for job in group.jobs]
     device = environment.device_name(machine.device)
-    this = environment.sitting(simulation.facts, device=device, seeds=seeds, started_at=group.round)
+    this = environment.attempt(simulation.facts, device=device, seeds=seeds, started_at=group.round)
     this |= {
         "threads": environment.threads(),
         "seconds": time.monotonic() - started,
         "peak_memory_bytes": environment.peak_memory(machine.device),
     }
-    return [[*(checkpoint.sittings if checkpoint else []), this] for checkpoint in group.checkpoints]
+    return [[*(checkpoint.attempts if checkpoint else []), this] for checkpoint in group.checkpoints]

@@ -55,7 +55,7 @@ class Planned:
 def plan(study: Studied, timings: Timings | None = None) -> list[Planned]:
     """Everything that a study would train, one entry an experiment, those that several cells share once.
 
-    timings: of this machine; without them no seconds are told (NaN).
+    timings: of this machine; without them seconds are NaN.
     """
     planned: dict[Experiment, Planned] = {}
     impossible: list[Planned] = []

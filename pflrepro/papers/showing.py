@@ -1,4 +1,4 @@
-"""How a study is told: captions, the page that shows it in a notebook, tables of claims, markdown."""
+"""How a study is shown: captions, the page that shows it in a notebook, tables of claims, markdown."""
 
 from __future__ import annotations
 

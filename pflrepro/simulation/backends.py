@@ -25,7 +25,7 @@ TRIAL_ROWS, TRIAL_STEPS = 20, 3  # clients and batches of the short timing behin
 
 
 @dataclass(frozen=True)
-class Wish:
+class Request:
     """What the caller asked for: a backend's name, threads, rows of a launch at most, bytes; None where left to us."""
 
     backend: str = "auto"
@@ -43,12 +43,12 @@ class Choice:
     facts: dict[str, Any]
 
 
-def choose_backend(dispatcher: Dispatcher, wish: Wish, activations: int) -> Choice:
-    """The backend that `wish` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU.
+def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -> Choice:
+    """The backend that `request` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU.
 
     `activations`: see the function of that name, for the run's network.
     """
-    name, workers, chunk, memory = wish.backend, wish.workers, wish.chunk, wish.memory
+    name, workers, chunk, memory = request.backend, request.workers, request.chunk, request.memory
     check_word("backend", name, BACKENDS)
     on_cpu = dispatcher.device.type == "cpu"
     workers = check_range("workers", workers if workers is not None else usable_cores(), 1, integer=True)

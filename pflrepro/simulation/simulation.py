@@ -17,7 +17,7 @@ from pflrepro.errors import UserError, check_word
 from pflrepro.models import build_model
 from pflrepro.models.split import SplitModel
 from pflrepro.settings import Settings
-from pflrepro.simulation.backends import Wish, activations, choose_backend
+from pflrepro.simulation.backends import Request, activations, choose_backend
 from pflrepro.simulation.dispatch import Dispatcher
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.replica import Replica
@@ -105,12 +105,12 @@ class Simulation:
         self.traffic: dict[str, float] = {}
         sample = torch.arange(min(2, len(federation.y)), device=self.device)
         self.activations = activations(networks[0], self.federation.batch(sample, torch.float32)[0].cpu())
-        self._asked = Wish(backend, workers, chunk, memory)
+        self._asked = Request(backend, workers, chunk, memory)
         self._choose(self._asked)
 
-    def _choose(self, wish: Wish) -> None:
+    def _choose(self, request: Request) -> None:
         with single_threaded(self.device):
-            choice = choose_backend(self.dispatcher, wish, self.activations)
+            choice = choose_backend(self.dispatcher, request, self.activations)
         self.backend, self.chunk, self.facts = choice.backend, choice.chunk, choice.facts
 
     # ---- rounds ------------------------------------------------------------------------------------------------------------

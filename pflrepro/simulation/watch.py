@@ -8,7 +8,7 @@ import torch
 
 
 def now(device: torch.device) -> float:
-    """Seconds on a clock without a meaning of its own, once the device has done all that it was told to."""
+    """Seconds on a clock without a meaning of its own, once the device has done all that it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

@@ -102,7 +102,7 @@ def test_it_holds_the_whole_run_in_one_small_file(store: Store, fake, make, tmp_
         np.testing.assert_array_equal(
             found.history[name], array.astype(np.float32) if array.dtype.kind == "f" else array
         )
-    assert "sittings" not in found.environment and found.environment["versions"] == made.environment["versions"]
+    assert "attempts" not in found.environment and found.environment["versions"] == made.environment["versions"]
     before = path.read_bytes()
     compact.export(made, tmp_path / "runs")
     compact.export(found, tmp_path / "again")

@@ -58,7 +58,7 @@ def test_a_run_that_grew_is_the_longer_run(subject: Subject, store: Store, tmp_p
     other = Store(tmp_path / "other", behind=store.behind)
     whole = run(long, store=other, **LOOP)
     assert first.history["round"].tolist() == [0, 4, 6] and grown.history["round"].tolist() == [0, 4, 8, 10]
-    assert [each["started_at_round"] for each in grown.environment["sittings"]] == [0, 6]
+    assert [each["started_at_round"] for each in grown.environment["attempts"]] == [0, 6]
     assert grown.id == first.id == whole.id
     assert differing(grown.history, whole.history) == []
     assert differing(state(store, grown.id, 10), state(other, grown.id, 10)) == []

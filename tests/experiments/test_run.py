@@ -94,7 +94,7 @@ def test_seeds_at_different_rounds_go_on_from_where_each_is(store, fake, make):
     fake.built.clear()
     runs = quick(make.seeds(0, 1, 2, 3), store, fake)
     assert [(simulation.seeds, simulation.steps) for simulation in fake.built] == [([1, 2], 1), ([0], 3), ([3], 4)]
-    assert [entry["started_at_round"] for entry in runs[0].environment["sittings"]] == [0, 1]
+    assert [entry["started_at_round"] for entry in runs[0].environment["attempts"]] == [0, 1]
 
 
 def test_a_resume_takes_the_backend_that_the_run_was_begun_with(store, fake, make):
@@ -104,7 +104,7 @@ def test_a_resume_takes_the_backend_that_the_run_was_begun_with(store, fake, mak
     fake.before_step = None
     made = quick(make.experiment(), store, fake)
     assert (fake.built[-1].asked["backend"], fake.built[-1].asked["workers"]) == ("batched", 3)
-    assert made.environment["timings"]["total"] == sum(entry["seconds"] for entry in made.environment["sittings"])
+    assert made.environment["timings"]["total"] == sum(entry["seconds"] for entry in made.environment["attempts"])
 
 
 def test_a_resume_with_another_backend_by_the_user_s_wish_is_recorded(store, fake, make):
@@ -113,7 +113,7 @@ def test_a_resume_with_another_backend_by_the_user_s_wish_is_recorded(store, fak
         quick(make.experiment(), store, fake, backend="batched")
     fake.before_step = None
     made = quick(make.experiment(), store, fake, backend="loop")
-    assert [entry["backend"] for entry in made.environment["sittings"]] == ["batched", "loop"]
+    assert [entry["backend"] for entry in made.environment["attempts"]] == ["batched", "loop"]
 
 
 def test_checkpoints_are_rare_when_time_is_the_measure(store, fake, make):

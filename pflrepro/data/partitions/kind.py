@@ -133,7 +133,7 @@ class Spec:
         return ""
 
     def possible(self, data: Data) -> int:
-        """The number of clients of a kind that is told it; `UserError` where there are not enough samples."""
+        """The number of clients of a kind that the caller gives it; `UserError` where there are not enough samples."""
         samples, clients = len(data.labels), data.clients
         if clients is None:
             raise UserError(f"partition '{self}' needs the number of clients")

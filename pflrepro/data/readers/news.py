@@ -36,7 +36,7 @@ def articles(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """int32 [127600, 200] token ids; training rows first. A text is its title, a blank, its description.
 
     Vocabulary [LIB-era]: <unk> = 0, then all tokens of both files by falling frequency, equal ones in alphabetical order. That of
-    the complete files, told by their numbers of rows, has exactly `VOCABULARY` entries; fewer rows may have fewer, never more.
+    the complete files, known by their numbers of rows, has exactly `VOCABULARY` entries; fewer rows may have fewer, never more.
     Raises `CorruptFile`.
     """
     return _articles(spec, paths, {"train": _TITLED, "test": _TITLED})

@@ -1,4 +1,4 @@
-"""Features in a plane: t-SNE of several shots in one projection, each with the number of what the eye is told to see."""
+"""Features in a plane: t-SNE of several shots in one projection, each with the number of what the eye is to see."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Planes(Shown):
         found = self.evidence(study)
         missing = [self.title(study, shot) for shot in self.shots if shot not in found]
         said = f"t-SNE (perplexity {self.perplexity:g}) of all panels together, at most {self.limit} test samples a panel, first seed"
-        told = (
+        said = (
             f"{said}; the numbers are of the features themselves, distances between islands of the picture mean little"
         )
-        return [told, *([f"not run: {'; '.join(missing)}"] if missing else [])]
+        return [said, *([f"not run: {'; '.join(missing)}"] if missing else [])]

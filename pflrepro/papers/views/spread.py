@@ -62,7 +62,10 @@ class Spread(Shown):
         """What a panel is called: row and column, as far as several are shown."""
         row, column = study.artefact.row(place[0]).label, study.artefact.column(place[1]).label
         several = [len(set(names)) > 1 for names in zip(*self.places, strict=True)]
-        return ": ".join(name for name, told in zip((row, column), several, strict=True) if told) or f"{row}: {column}"
+        return (
+            ": ".join(name for name, differs in zip((row, column), several, strict=True) if differs)
+            or f"{row}: {column}"
+        )
 
     def frame(self, study: Any) -> pd.DataFrame:
         """One line a client and seed."""
@@ -102,7 +105,7 @@ class Spread(Shown):
 
     def notes(self, study: Any) -> list[str]:
         missing = [self.title(study, place) for place in self.places if not study.cells[place].values]
-        told = (
+        said = (
             "boxes: median and quartiles over clients, whiskers to the farthest client within 1.5 times their distance"
         )
-        return [told, *([f"not run: {'; '.join(missing)}"] if missing else [])]
+        return [said, *([f"not run: {'; '.join(missing)}"] if missing else [])]

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,9 +23,29 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
+KERNEL = "python3"  # a name for the executed notebook; the kernel is of this very interpreter
 PACKAGE = str(Path(__file__).resolve().parents[2])  # the folder that holds this package
 FRAMEWORKS = ("torch", "pandas", "matplotlib.pyplot", "scipy.stats", "ipykernel.kernelapp")
 ARGUMENTS = ("--log-level=CRITICAL",)
+
+
+def execute(source: str | Path, target: str | Path, values: Mapping[str, Any]) -> None:
+    """Execute the notebook at `source` with these parameters into `target`; papermill's and nbclient's errors where a cell fails."""
+    import papermill
+
+    # Names and types were checked before (papermill does not know `str | None` and warns of a name it cannot place).
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    papermill.execute_notebook(
+        str(source),
+        str(target),
+        parameters=dict(values),
+        kernel_name=KERNEL,
+        kernel_manager_class=NotebookKernelManager,
+        language="python",
+        progress_bar=False,
+        log_output=False,
+        request_save_on_cell_execute=False,
+    )
 
 
 def environment() -> dict[str, str]:

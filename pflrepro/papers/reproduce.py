@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.registry import find
 from pflrepro.papers.studies import Study
 
-KERNEL = "python3"  # a name for the executed notebook; the kernel is of this very interpreter
 # The parameters of a notebook that a study takes; the others say how it is run (`backend`) and where it is written to (`out`).
 OF_STUDY = ("scale", "seeds", "methods", "also", "device", "data_root", "store")
 
@@ -109,23 +107,10 @@ def _execute(artefact: Artefact, source: Path, target: Path, values: dict[str, A
     import papermill
     from nbclient.exceptions import DeadKernelError
 
-    from pflrepro.papers.kernels import NotebookKernelManager
-
-    # Names and types were checked before (papermill does not know `str | None` and warns of a name it cannot place).
-    logging.getLogger("papermill").setLevel(logging.ERROR)
+    from pflrepro.papers.kernels import execute
 
     try:
-        papermill.execute_notebook(
-            str(source),
-            str(target),
-            parameters=values,
-            kernel_name=KERNEL,
-            kernel_manager_class=NotebookKernelManager,
-            language="python",
-            progress_bar=False,
-            log_output=False,
-            request_save_on_cell_execute=False,
-        )
+        execute(source, target, values)
     except papermill.PapermillExecutionError as error:
         raise _cell_error(artefact, target, error) from error
     except DeadKernelError as error:

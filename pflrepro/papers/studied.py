@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -173,6 +174,10 @@ class Studied:
                 values[seed] = measure.of(self._evidence(run, row.key, column.key))
             except (UserError, RunFailed) as error:  # a measure on models needs the data, where no reading is kept
                 reason = str(error)
+        if runs and not reason and all(math.isnan(value.number) for value in values.values()):
+            reason = (
+                f"{measure.title} has no value in these runs"  # such as the rounds to a threshold that was not reached
+            )
         level = self.scale.level(column)
         rising = measure.settles and self._rising(runs, column, level)
         return Cell(row, column, measure, level, printed, values, runs, reason, rising)

@@ -42,7 +42,7 @@ def digest(experiment: Experiment, fingerprint: str = "f") -> str:
         ({"options": {"kapa": 1.0}, "algorithm": "fedavg+dbe"}, r"unknown option of fedavg\+dbe 'kapa'; valid: kappa,"),
         (
             {"options": {"kappa": "x"}, "algorithm": "fedavg+dbe"},
-            "option kappa of fedavg.dbe must be a number, not 'x'",
+            "option kappa of fedavg.dbe must be a number >= 0, not 'x'",
         ),
         ({"options": (("kappa", 1.0), ("kappa", 2.0)), "algorithm": "fedavg+dbe"}, "each option can be given once"),
         ({"options": (("kappa",),)}, "options are pairs of a name and a value"),
@@ -80,7 +80,7 @@ def test_wrong_settings_are_refused_in_one_line(changes, message):
     [
         ({"dataset": "digit"}, "unknown data set 'digit'; valid: digits,"),
         ({"partition": "dirichle:0.1"}, "unknown partition 'dirichle'; valid: dirichlet,"),
-        ({"partition": "dirichlet:0"}, "alpha in dirichlet:ALPHA must be a number > 0"),
+        ({"partition": "dirichlet:0"}, "ALPHA in dirichlet:ALPHA must be a number > 0"),
         ({"clients": 0}, "clients must be a whole number >= 1, not 0"),
         ({"partition_seed": -1}, "partition seed must be a whole number >= 0"),
         ({"min_size": -1}, "least samples of a client must be a whole number >= 0"),

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 import nbformat
-import papermill
 import pytest
 
 from pflrepro.errors import UserError
 from pflrepro.papers import notebooks
-from pflrepro.papers.reproduce import KERNEL, _kernel
+from pflrepro.papers.kernels import execute
 
 ROOT = Path(__file__).parents[2] / "notebooks"
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tutorials").glob("*.ipynb"))
@@ -71,16 +70,7 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     declared = notebooks.parameters(name)
     values = {key: value for key, value in SMALL.items() if key in declared}
     values |= {key: str(tmp_path / key) for key in ("out", "store") if key in declared}
-    with _kernel():
-        papermill.execute_notebook(
-            str(ROOT / name),
-            str(tmp_path / "executed.ipynb"),
-            parameters=values,
-            kernel_name=KERNEL,
-            language="python",
-            progress_bar=False,
-            log_output=False,
-        )
+    execute(ROOT / name, tmp_path / "executed.ipynb", values)
     cells = [
         cell for cell in nbformat.read(tmp_path / "executed.ipynb", as_version=4).cells if cell.cell_type == "code"
     ]

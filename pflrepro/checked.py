@@ -82,14 +82,14 @@ def domains(checked: type) -> Mapping[str, Domain]:
     return MappingProxyType({field.name: _domain(hints[field.name]) for field in fields(checked)})
 
 
-def check_fields(checked: Any) -> None:
+def check_fields(checked: Any, titles: Mapping[str, str] | None = None) -> None:
     """Check every field of a frozen dataclass by its type and store it in it; `UserError` for the first that is wrong.
 
-    A field is named with the class that declares it: "mu of FedProx".
+    titles: what an error calls each field; by default with the class that declares it: "mu of FedProx".
     """
+    titles = _titles(type(checked)) if titles is None else titles
     for name, domain in domains(type(checked)).items():
-        value = domain.check(f"{name} of {_declares(type(checked), name)}", getattr(checked, name))
-        object.__setattr__(checked, name, value)
+        object.__setattr__(checked, name, domain.check(titles[name], getattr(checked, name)))
 
 
 def _domain(hint: Any) -> Domain:
@@ -100,6 +100,8 @@ def _domain(hint: Any) -> Domain:
     return Domain(kind, (), next((note for note in notes if isinstance(note, Between)), Between()))
 
 
-def _declares(checked: type, name: str) -> str:
-    """The nearest base that declares `name`, so that a plug-in's fields are told from its host's."""
-    return next(base.__name__ for base in checked.__mro__ if name in get_annotations(base))
+@cache
+def _titles(checked: type) -> Mapping[str, str]:
+    """Each field with the nearest base that declares it, so that a plug-in's fields are told from its host's."""
+    declares = {name: base.__name__ for base in reversed(checked.__mro__) for name in get_annotations(base)}
+    return MappingProxyType({name: f"{name} of {declares[name]}" for name in domains(checked)})

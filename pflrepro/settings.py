@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 
-from pflrepro.checked import AtLeastOne, Between, Count, NonNegative, domains
+from pflrepro.checked import AtLeastOne, Between, Count, NonNegative, check_fields
 from pflrepro.errors import UserError, check_range
 
 RUN_LENGTH = ("rounds", "patience", "every")  # how much of a run is asked for, not what it is
@@ -85,10 +85,7 @@ class Settings:
     patience: Count = knob(0, "stop after so many tests without a new best; 0: never")
 
     def __post_init__(self) -> None:
-        known = domains(Settings)
-        for setting in fields(self):
-            title = setting.metadata["title"] or setting.name.replace("_", " ")
-            object.__setattr__(self, setting.name, known[setting.name].check(title, getattr(self, setting.name)))
+        check_fields(self, {each.name: each.metadata["title"] or each.name.replace("_", " ") for each in fields(self)})
         if self.participation_low > self.participation:
             check_range("lowest participation", self.participation_low, 0, self.participation)
         if self.first_steps > self.local_steps:

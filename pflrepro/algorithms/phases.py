@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from pflrepro.settings import Settings
 from pflrepro.trees import Tree
 
 Kind = Literal["shared", "personal", "frozen", "received", "server"]
@@ -104,6 +105,11 @@ class Clock:
     local_epochs: int = 1
     batch_size: int = 10
     local_steps: int = 0
+
+    @classmethod
+    def of(cls, settings: Settings, t: int) -> Clock:
+        """Round `t` of a run with these settings."""
+        return cls(t, settings.rounds, settings.local_epochs, settings.batch_size, settings.local_steps)
 
     @property
     def last(self) -> bool:

@@ -81,6 +81,11 @@ def canonical_name(name: str) -> str:
     return "+".join([host, *sorted(implied + plugins, key=lambda plugin: order.get(plugin, len(order)))])
 
 
+def plain_parts(name: str) -> list[str]:
+    """The host and the plug-ins of `name`, a variant by its method: "moon/fedbr+mixup" is ["moon", "mixup"]."""
+    return [part.split("/")[0] for part in canonical_name(name).split("+")]
+
+
 def _composed(name: str) -> type[Method]:
     """The class of `name`; a composition's bases are the plug-ins and the host, so that `super()` reaches the next one in."""
     host, *plugins = _parts(name)
@@ -123,7 +128,7 @@ def _parts(name: str) -> list[type[Method]]:
         raise UserError(f"{name}: a plug-in can be added once")
     for plugin in plugins:
         check_word("plug-in", plugin, PLUGINS)
-        reason = REFUSED.get((plugin, host.split("/")[0]))
+        reason = REFUSED.get((plugin, plain_parts(name)[0]))
         if reason:
             raise UserError(f"{name}: {plugin} is not defined for {host}: {reason}")
     return [_host(host), *map(load_plugin, plugins)]

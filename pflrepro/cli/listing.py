@@ -50,11 +50,11 @@ def handle(arguments: argparse.Namespace) -> Answer:
     rows, short = KINDS[arguments.what]()
     if arguments.what == "algorithms" and (arguments.long or arguments.json):
         from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
-        from pflrepro.algorithms.registry import canonical_name, hyperparameters
+        from pflrepro.algorithms.registry import hyperparameters, plain_parts
 
         links = {name: entry.link for name, entry in (ALGORITHMS | PLUGINS).items()}
-        last = {row["name"]: canonical_name(row["name"]).split("+")[-1].split("/")[0] for row in rows}
-        rows = [row | {"link": links[last[row["name"]]], "options": hyperparameters(row["name"])} for row in rows]
+        of = [(links[plain_parts(row["name"])[-1]], hyperparameters(row["name"])) for row in rows]
+        rows = [row | {"link": link, "options": options} for row, (link, options) in zip(rows, of, strict=True)]
     if arguments.what == "algorithms" and arguments.long:
         rows = [row | costs(row["name"]) for row in rows]
         return Answer(rows, described(rows))

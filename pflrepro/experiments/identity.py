@@ -21,7 +21,7 @@ from pflrepro.data.published import published_counts, read_counts
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.files import canonical_json, read_npz
-from pflrepro.experiments.fingerprints import remembered
+from pflrepro.experiments.fingerprints import remembered_fingerprint
 from pflrepro.experiments.loading import Stamp, arrays_of, place_of
 from pflrepro.experiments.source import code_of
 from pflrepro.settings import RUN_LENGTH
@@ -39,18 +39,12 @@ def identity(experiment: Experiment, fingerprint: str) -> dict[str, Any]:
     data, content = _differing(experiment.data), partition_content(experiment.data.partition)
     if content is not None:
         data["partition"] = content
-    settings = experiment.settings.differing()
-    if not has_horizon(experiment):
-        settings = {name: value for name, value in settings.items() if name not in RUN_LENGTH}
-    else:  # nothing of it but the number of rounds, given or not
-        settings = {name: value for name, value in settings.items() if name not in RUN_LENGTH[1:]}
-        settings["rounds"] = experiment.settings.rounds
     found = {
         "algorithm": experiment.algorithm,
         "options": _differing(experiment.method()),
         "model": experiment.model,
         "data": data,
-        "settings": settings,
+        "settings": lasting_settings(experiment),
         "seed": experiment.seed,
         "dtype": experiment.dtype,
         "fingerprint": fingerprint,
@@ -59,6 +53,15 @@ def identity(experiment: Experiment, fingerprint: str) -> dict[str, Any]:
     }
     source = user_source(experiment.algorithm)
     return found if source is None else found | {"source": source}
+
+
+def lasting_settings(experiment: Experiment) -> dict[str, Any]:
+    """The settings that decide numbers: those not at their defaults, without how much of the run is asked for.
+
+    Of a run with a horizon the number of rounds is among them, given or not.
+    """
+    lasting = {name: value for name, value in experiment.settings.differing().items() if name not in RUN_LENGTH}
+    return lasting | {"rounds": experiment.settings.rounds} if has_horizon(experiment) else lasting
 
 
 def has_horizon(experiment: Experiment) -> bool:
@@ -86,7 +89,7 @@ def data_fingerprint(dataset: str, data_root: str | Path | None = None) -> str:
     """`Arrays.fingerprint` of a data set, remembered as long as its file does not change."""
     place = place_of(dataset, data_root)
     if place not in _fingerprints:
-        _fingerprints[place] = remembered(*place, lambda: arrays_of(dataset, data_root).fingerprint())
+        _fingerprints[place] = remembered_fingerprint(*place, lambda: arrays_of(dataset, data_root).fingerprint())
     return _fingerprints[place]
 
 

@@ -180,6 +180,11 @@ SMOKE = Scale("smoke", "digits, 5 clients, 2 rounds: shows that it runs, nothing
 PAPER_NOTE = "the paper's own setting"
 
 
+def paper_of(id: str) -> str:
+    """The paper of an artefact's id: `dbe` of `dbe/table5`."""
+    return id.split("/")[0]
+
+
 @dataclass(frozen=True)
 class Artefact:
     """One table or figure of a paper (or one of our own), as data.
@@ -218,7 +223,7 @@ class Artefact:
 
     @property
     def paper(self) -> str:
-        return self.id.split("/")[0]
+        return paper_of(self.id)
 
     @property
     def kind(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pflrepro.algorithms.registry import plain_parts
 from pflrepro.papers.artefact import Artefact, Column, Row, column, fast, row, scales
 from pflrepro.papers.claims import above, best, within
 from pflrepro.papers.measures import ACCURACY, ITERATIONS, SECONDS, TOTAL_SECONDS, Evidence, Value, gain_over
@@ -173,10 +174,9 @@ _HOSTS, _PLAIN = tuple(each.key for each in WITH_MR), tuple(each.key for each in
 
 
 def _over_its_host(evidence: Evidence) -> Value:
-    host = evidence.run.experiment.algorithm.removesuffix("+mr").split("/")[
-        0
-    ]  # the row of a variant has its method's key
-    return gain_over(host).of(evidence)
+    return gain_over(plain_parts(evidence.run.experiment.algorithm)[0]).of(
+        evidence
+    )  # a variant's row has its method's key
 
 
 MR_GAIN = replace(ACCURACY, name="mr-gain", title="gain by MR", of=_over_its_host, metric="improvement_by_MR", rule="")

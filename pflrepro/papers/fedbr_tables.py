@@ -17,6 +17,7 @@ Local has no target: its printed numbers are at chance level, which no trained m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pflrepro.papers.artefact import Artefact, Column, Row, column, fast, row, scales
@@ -39,6 +40,8 @@ CIFAR10 = {"dataset": "RotatedCIFAR10", "model": "VGG11"}
 CIFAR100 = {"dataset": "CIFAR100", "model": "CCT"}
 MIXUP100 = {"dataset": "CIFAR100 (Mixup backbone)", "model": "CCT"}
 ACCURACY_ONLY = ("mnist", "cifar10", "cifar100")
+_table = partial(Artefact, trials=1)
+_scales = partial(scales, seeds=1)
 INSTEAD = "the first half of CIFAR-10, CNN4 and a milder LDA of 1 in place of CIFAR-10, VGG11 and LDA 0.1"
 
 
@@ -99,14 +102,13 @@ def small(rounds: int, rows: tuple[str, ...], columns: tuple[str, ...] = ("cifar
     return fast(rounds, how.pop("note", note), every=5, rows=rows, columns=columns, instead=instead, **how)
 
 
-TABLE1 = Artefact(
+TABLE1 = _table(
     "fedbr/table1",
     "FedBR Table 1: accuracy and rounds to a threshold, ten methods",
     rows=ROWS,
     columns=(*MNIST_PAIR, *CIFAR10_PAIR, *pair("cifar100", AUGMENTED_CIFAR100, 43, CIFAR100)),
-    scales=scales(
+    scales=_scales(
         small(100, ("fedavg", "fedprox", "moon", "fedbr", "fedavg+mixup", "fedavg+mixup+fedbr")),
-        seeds=1,
     ),
     claims=(
         *(
@@ -124,13 +126,12 @@ TABLE1 = Artefact(
     ),
     views=(Table(), Points(columns=ACCURACY_ONLY)),
     sources=("fedbr_table1",),
-    trials=1,
     about="One global model, tested on all clients' test sets, under strong label skew and turned images: FedBR against eight "
     "methods of federated learning and domain generalisation, and rounds to a threshold. The paper claims that FedBR is "
     "the best, with Mixup and without.",
 )
 
-TABLE2 = Artefact(
+TABLE2 = _table(
     "fedbr/table2",
     "FedBR Table 2: against virtual data (VHL)",
     rows=(
@@ -142,7 +143,7 @@ TABLE2 = Artefact(
         *pair("cifar10", ROTATED_CIFAR10, 60, CIFAR10),
         *pair("cifar100", AUGMENTED_CIFAR100, 46, MIXUP100, "mixup"),
     ),
-    scales=scales(small(100, ("vhl", "fedbr-once")), seeds=1),
+    scales=_scales(small(100, ("vhl", "fedbr-once"))),
     claims=tuple(
         above(
             "fedbr-once",
@@ -154,14 +155,13 @@ TABLE2 = Artefact(
     ),
     views=(Table(), Points(columns=("cifar10", "cifar100"))),
     sources=("fedbr_table2",),
-    trials=1,
     about="Thirty-two means of ten images each, sent once, against 2000 and 20000 images of an untrained generator; CIFAR100 "
     "with Mixup. The paper claims that fewer and cheaper pseudo-data do more.",
 )
 
 _MIXTURE = {"pseudo": "mixture", "pseudo_refresh": "once"}
 _WITH = "with FedBR (32 Mixture pseudo-data, transferred once)"
-TABLE3 = Artefact(
+TABLE3 = _table(
     "fedbr/table3",
     "FedBR Table 3: FedBR on other methods",
     rows=(FEDAVG, FEDCM, FEDDECORR, FEDNTD),
@@ -184,9 +184,8 @@ TABLE3 = Artefact(
             ("with FedBR", _WITH, {**_MIXTURE, "pseudo_weight": weight}),
         )
     ),
-    scales=scales(
+    scales=_scales(
         small(60, ("fedavg", "fedcm", "feddecorr", "fedntd"), ("cifar10/without FedBR", "cifar10/with FedBR")),
-        seeds=1,
     ),
     claims=tuple(
         rises_across(
@@ -198,12 +197,11 @@ TABLE3 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("fedbr_table3",),
-    trials=1,
     about="FedBR as an addition to four methods, with 32 mixtures of proxy images and own ones, sent once; CIFAR100 with Mixup. "
     "How FedBR and a host are combined is not released (docs/papers/fedbr.md). The paper claims a gain for each.",
 )
 
-TABLE4 = Artefact(
+TABLE4 = _table(
     "fedbr/table4",
     "FedBR Table 4: what each component contributes",
     rows=(
@@ -215,7 +213,7 @@ TABLE4 = Artefact(
         FEDBR,
     ),
     columns=(*MNIST_PAIR, *CIFAR10_PAIR, *pair("cifar100", AUGMENTED_CIFAR100, 43, MIXUP100, "mixup")),
-    scales=scales(small(100, ("fedavg", "component-1", "component-2", "no-max-step", "fedbr")), seeds=1),
+    scales=_scales(small(100, ("fedavg", "component-1", "component-2", "no-max-step", "fedbr"))),
     claims=(
         *(
             above(part, "fedavg", ACCURACY_ONLY, source="FedBR section 5.3, Table 4: both components help")
@@ -228,19 +226,18 @@ TABLE4 = Artefact(
     ),
     views=(Table(), Points(columns=ACCURACY_ONLY)),
     sources=("fedbr_table4",),
-    trials=1,
     about="Component 1 (pseudo-data with uniform labels in the classification) and component 2 (contrast in a projection that "
     "is trained against it), each alone and without the max step; CIFAR100 with Mixup. Without the max step the "
     "projection stays as it started [inferred from the caption; the text says that it is removed].",
 )
 
 MANY = ROTATED_CIFAR10.with_("RotatedCIFAR10, VGG11, 10 of 100 clients", clients=100, participation=0.1)
-TABLE5 = Artefact(
+TABLE5 = _table(
     "fedbr/table5",
     "FedBR Table 5: ten of 100 clients a round",
     rows=(FEDAVG, FEDDECORR, FEDMIX, FEDPROX, row("Mixup", "fedavg+mixup"), VHL, FEDBR),
     columns=(column("cifar10", MANY, BR_ACCURACY, label="100 clients", **CIFAR10),),
-    scales=scales(
+    scales=_scales(
         small(
             60,
             ("fedavg", "fedprox", "fedavg+mixup", "fedbr"),
@@ -251,7 +248,6 @@ TABLE5 = Artefact(
                 )
             },
         ),
-        seeds=1,
     ),
     claims=(
         best("fedbr", source="FedBR Table 5"),
@@ -259,7 +255,6 @@ TABLE5 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("fedbr_table5",),
-    trials=1,
     about="CIFAR10 dealt to a hundred clients, of which ten take part in a round. The paper claims that FedBR is the best here "
     "too; Mixup falls below FedAvg.",
 )
@@ -268,7 +263,7 @@ TABLE5 = Artefact(
 # balanced data.
 LOCAL = accuracy_by("mean_best_5", "clients", after=True).of_metric("local_model_accuracy_pct")
 _CAPTION = {"dataset": "CIFAR10 per the caption", "model": "not stated"}
-TABLE6 = Artefact(
+TABLE6 = _table(
     "fedbr/table6",
     "FedBR Table 6: local and aggregated models on balanced test data",
     rows=(FEDAVG, FEDDECORR, VHL, ONCE),
@@ -276,14 +271,13 @@ TABLE6 = Artefact(
         column(key, AUGMENTED_CIFAR100, measure, label=f"{key} model", plugins="mixup", **_CAPTION)
         for key, measure in (("local", LOCAL), ("aggregated", BR_ACCURACY.of_metric("aggregated_model_accuracy_pct")))
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             60,
             "CNN4 in place of CCT, 60 rounds, tests every 5, one seed",
             every=5,
             instead={"local": SMALL_CIFAR100, "aggregated": SMALL_CIFAR100},
         ),
-        seeds=1,
     ),
     claims=(
         *(
@@ -297,7 +291,6 @@ TABLE6 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("fedbr_table6",),
-    trials=1,
     about="Accuracy of the clients' models right after local training, and of their average, on the official test set. The "
     "caption says CIFAR10, but the printed aggregated numbers are those of CIFAR100 with Mixup, which is run here. The "
     "paper's round is not stated: ours is the mean of the five best, of each column by itself.",
@@ -308,7 +301,7 @@ _TIMED = (
     ("cifar10", ROTATED_CIFAR10, "CIFAR10", "VGG11", "", 0.29),
     ("cifar100", AUGMENTED_CIFAR100, *MIXUP100.values(), "mixup", 0.67),
 )
-TIMES7 = Artefact(
+TIMES7 = _table(
     "fedbr/table7-times",
     "FedBR Table 7: simulation time",
     rows=(FEDAVG, MOON, VHL, FEDCM, ONCE),
@@ -324,7 +317,7 @@ TIMES7 = Artefact(
         )
         for key, setting, dataset, model, plugins, theirs in _TIMED
     ),
-    scales=scales(small(3, ("fedavg", "moon", "vhl", "fedcm", "fedbr-once"), ("cifar10",), seeds=3), seeds=1),
+    scales=_scales(small(3, ("fedavg", "moon", "vhl", "fedcm", "fedbr-once"), ("cifar10",), seeds=3)),
     claims=(
         above("fedavg", "fedcm", source="FedBR Table 7"),
         above("fedcm", "vhl", source="FedBR Table 7"),
@@ -334,7 +327,6 @@ TIMES7 = Artefact(
     views=(Table(), Points()),
     sources=("fedbr_table7",),
     tolerance=0.25,
-    trials=1,
     about="The time of a round relative to FedAvg's; printed are seconds of a round (caption) or of a step (text) [?] on "
     "another machine, shown here divided by FedAvg's. Timed on the runs themselves: ask for it on a machine that does "
     "nothing else.",

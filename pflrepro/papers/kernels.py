@@ -95,8 +95,8 @@ def _become_kernel(file: str, cwd: str, environment: dict[str, str]) -> None:
     from ipykernel.kernelapp import IPKernelApp
 
     os.setsid()
-    for name in (signal.SIGCHLD, signal.SIGINT):
-        signal.signal(name, signal.SIG_DFL if name == signal.SIGCHLD else signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):  # the pipes belong to the forking process
         os.dup2(nothing, stream)
@@ -127,6 +127,12 @@ class ForkedProcess:
 
     def send_signal(self, signum: int) -> None:
         os.kill(self.pid, signum)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 class ForkedProvisioner(LocalProvisioner):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.phases import Clock
 from pflrepro.cores import usable_cores
@@ -14,10 +14,9 @@ from pflrepro.data.partitions.parse import parse
 from pflrepro.data.partitions.pfedfda import FixedSize
 from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.identity import has_horizon
+from pflrepro.experiments.identity import lasting_settings
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings, relative_cost
-from pflrepro.settings import RUN_LENGTH, Settings
 
 if TYPE_CHECKING:
     from pflrepro.papers.artefact import Column, Row
@@ -78,20 +77,18 @@ def plan(study: Studied, timings: Timings | None = None) -> list[Planned]:
 
 def each_once(entries: Sequence[Planned]) -> list[Planned]:
     """The plans of several artefacts without what they share: of a run that is asked for several times, the longest request."""
-    longest: dict[Experiment, Planned] = {}
+    longest: dict[tuple[Any, ...], Planned] = {}
     for entry in (entry for entry in entries if entry.experiment is not None):
-        run = _without_length(entry.experiment)
+        run = _run_of(entry.experiment)
         if run not in longest or longest[run].rounds < entry.rounds:
             longest[run] = entry
     return list(longest.values())
 
 
-def _without_length(experiment: Experiment) -> Experiment:
+def _run_of(experiment: Experiment) -> tuple[Any, ...]:
     """Equal for two requests that one run answers."""
-    if has_horizon(experiment):
-        return experiment
-    defaults = {name: getattr(Settings(), name) for name in RUN_LENGTH}
-    return replace(experiment, settings=replace(experiment.settings, **defaults))
+    others = (getattr(experiment, field.name) for field in fields(experiment) if field.name != "settings")
+    return (*others, *sorted(lasting_settings(experiment).items()))
 
 
 def _impossible(study: Studied, row: Row, column: Column, reason: str) -> Planned:
@@ -139,15 +136,10 @@ def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> f
     steps = settings.local_steps * data.clients or epoch * settings.local_epochs
     training = settings.mean_participation * steps * timing.step * relative_cost(experiment.algorithm)
     method = experiment.method()
-    adapting = sum(phase.passes or 0 for phase in method.phases(_clock(experiment)) if phase.where == "adapt")
+    adapting = sum(phase.passes or 0 for phase in method.phases(Clock.of(settings, 0)) if phase.where == "adapt")
     passes = 2 if settings.evaluate_after else 1
     testing = samples * data.test_share * timing.test * passes + adapting * epoch * timing.step
     return rounds * (training + testing / settings.every) / min(usable_cores(), data.clients)
-
-
-def _clock(experiment: Experiment) -> Clock:
-    settings = experiment.settings
-    return Clock(0, settings.rounds, settings.local_epochs, settings.batch_size)
 
 
 def samples_of(experiment: Experiment) -> float:

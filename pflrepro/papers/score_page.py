@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.atomic import replacing
 from pflrepro.errors import UserError
-from pflrepro.papers.artefact import LEVELS
+from pflrepro.papers.artefact import LEVELS, paper_of
 from pflrepro.papers.page_parts import curve, details, link, small, table, value, verdict
 from pflrepro.papers.registry import LINKS, PAPERS
 from pflrepro.papers.result import NOT_RUN, VERDICTS, marked
@@ -78,10 +78,6 @@ def _contents(card: ScoreCard, papers: Sequence[str]) -> str:
 def _entry(card: ScoreCard, id: str) -> str:
     name = link(f"#{anchor(id)}", escape(id.split("/")[1]))
     return f"<li>{name}</li>" if card.shown(id) else f'<li class="none" title="{NOT_RUN}">{name} –</li>'
-
-
-def paper_of(artefact: str) -> str:
-    return artefact.split("/")[0]
 
 
 def anchor(artefact: str) -> str:

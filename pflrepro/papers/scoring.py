@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflrepro.papers.artefact import SAME
+from pflrepro.papers.artefact import SAME, paper_of
 from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Counts, Outcome
 from pflrepro.papers.registry import select
 from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
@@ -149,7 +149,7 @@ def by_paper(card: ScoreCard) -> pd.DataFrame:
     """`summary` added up, with the number of artefacts: one line a paper, in their order, and one of `all`."""
     counts = summary(card)
     counts.insert(0, "artefacts", 1)
-    papers = [name.split("/")[0] for name in counts.index]
+    papers = list(map(paper_of, counts.index))
     found = counts.groupby(papers, sort=False).sum()
     found.loc["all"] = found.sum()
     return found

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from pflrepro.atomic import replacing
+from pflrepro.algorithms.registry import plain_parts
 from pflrepro.data.datasets import DATASETS
 from pflrepro.experiments.config import Experiment
+from pflrepro.remembered import remembered
 
 FILE = "timings.json"  # in the folder of the store: it belongs to a machine, as the runs' own times do
 BATCHES, TESTED = 2, 50  # of the one client that is timed: few, for a step of a large network takes seconds
@@ -52,49 +53,36 @@ class Timings:
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / FILE
-        self._known: dict[str, Timing] | None = None
+        self._known: dict[str, Timing] = {}
 
     def of(self, experiment: Experiment) -> Timing:
         """Of the experiment's network on samples like its own, in batches like its own."""
-        shape, classes = DATASETS[experiment.data.dataset].shape, DATASETS[experiment.data.dataset].classes
-        key = (
-            f"{experiment.model} {'x'.join(map(str, shape))} {classes} classes, batch {experiment.settings.batch_size}"
-        )
-        known = self._read()
-        if key not in known:
-            known[key] = measured(experiment)
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(self.path) as file:
-                file.write(json.dumps({name: asdict(each) for name, each in sorted(known.items())}, indent=1).encode())
-        return known[key]
+        spec, batch = DATASETS[experiment.data.dataset], experiment.settings.batch_size
+        key = f"{experiment.model} {'x'.join(map(str, spec.shape))} {spec.classes} classes, batch {batch}"
+        if key not in self._known:
+            values = remembered(self.path, key, lambda: asdict(measured(experiment)), _is_timing)
+            self._known[key] = Timing(**values)
+        return self._known[key]
 
-    def _read(self) -> dict[str, Timing]:
-        if self._known is None:
-            try:
-                values = json.loads(self.path.read_text("utf-8"))
-                self._known = {name: Timing(**each) for name, each in values.items()}
-            except (OSError, ValueError, TypeError):  # none yet, or not ours: measured anew
-                self._known = {}
-        return self._known
+
+def _is_timing(values: Any) -> bool:
+    names = {field.name for field in fields(Timing)}
+    return (
+        isinstance(values, dict) and values.keys() == names and all(isinstance(each, float) for each in values.values())
+    )
 
 
 def measured(experiment: Experiment) -> Timing:
     """Rounds of FedAvg with one client on generated samples: one to warm up, then for half a second, at least one."""
-    import torch
-
     from pflrepro.algorithms.fedavg import FedAvg
-    from pflrepro.data.federation import Federation
     from pflrepro.models import find
     from pflrepro.settings import Settings
     from pflrepro.simulation import Simulation
+    from pflrepro.simulation.cost import generated
 
     spec, batch = DATASETS[experiment.data.dataset], experiment.settings.batch_size
-    samples = BATCHES * batch + TESTED
-    draw, shape = torch.Generator().manual_seed(0), (samples, *spec.shape)
     tokens = find(experiment.model)[0].takes.kind == "tokens"
-    x = torch.randint(0, 1000, shape, generator=draw) if tokens else torch.rand(shape, generator=draw)
-    rows, y = torch.arange(samples).numpy(), torch.arange(samples) % spec.classes
-    federation = Federation(x, y, [rows[: BATCHES * batch]], [rows[BATCHES * batch :]], classes=spec.classes)
+    federation = generated(spec.shape, 1, spec.classes, train=BATCHES * batch, test=TESTED, tokens=tokens)
     settings = Settings(MOST_ROUNDS, batch_size=batch, evaluate_after=False)
     simulation = Simulation(FedAvg(), federation, experiment.model, settings, [0], backend="loop", workers=1)
     simulation.step()
@@ -108,5 +96,4 @@ def measured(experiment: Experiment) -> Timing:
 
 def relative_cost(algorithm: str) -> float:
     """The factor of a method, of a combination the largest of its parts'."""
-    parts = [part.split("/")[0] for part in algorithm.split("+")]
-    return max(RELATIVE_COST.get(part, 1.0) for part in parts)
+    return max(RELATIVE_COST.get(part, 1.0) for part in plain_parts(algorithm))

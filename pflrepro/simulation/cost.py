@@ -79,7 +79,7 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
     One client with 100 samples takes part in two rounds; the second is counted.
     """
     method = _without_server_phases(method)
-    federation = _generated(shape, clients)
+    federation = generated(shape, clients)
     settings = Settings(rounds=10, participation=1 / clients, batch_size=BATCH, evaluate_after=False)
     simulation = Simulation(method, federation, model, settings, [0], backend="loop", workers=1)
     plain, base, head = simulation.task, _Counter(simulation.task.base), _Counter(simulation.task.head)
@@ -118,7 +118,7 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
 
 def numbers_received(method: Method, model: str, shape: tuple[int, ...], classes: int = 10) -> int:
     """How many numbers a client receives before its first round, without supplied data; nothing is trained."""
-    federation = _generated(shape, 2, classes)
+    federation = generated(shape, 2, classes)
     simulation = Simulation(
         method, federation, model, Settings(rounds=1, batch_size=BATCH), [0], backend="loop", workers=1
     )
@@ -196,18 +196,26 @@ class _Meter(Loop):
         self.base.rows[:], self.head.rows[:] = 0, 0
 
 
-def _generated(shape: tuple[int, ...], clients: int, classes: int = 10) -> Federation:
-    """`SAMPLES` training samples of all classes for every client, and one test sample."""
-    each = SAMPLES + TEST_ROWS
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(clients * each, *shape, generator=generator)
+def generated(
+    shape: tuple[int, ...],
+    clients: int,
+    classes: int = 10,
+    *,
+    train: int = SAMPLES,
+    test: int = TEST_ROWS,
+    tokens: bool = False,
+) -> Federation:
+    """So many training and test samples of all classes for every client: uniform numbers, or `tokens` below 1,000."""
+    each, draw = train + test, torch.Generator().manual_seed(0)
+    size = (clients * each, *shape)
+    x = torch.randint(0, 1000, size, generator=draw) if tokens else torch.rand(size, generator=draw)
     y = torch.arange(len(x)) % classes
     rows = np.arange(len(x)).reshape(clients, each)
-    return Federation(x, y, list(rows[:, :SAMPLES]), list(rows[:, SAMPLES:]), classes=classes)
+    return Federation(x, y, list(rows[:, :train]), list(rows[:, train:]), classes=classes)
 
 
 def holders(method: Method) -> tuple[dict[str, str], list[str]]:
     """(group of parameters -> who holds it, see `Part`; what else a client keeps between rounds), on a small network."""
     settings = Settings(rounds=1, batch_size=BATCH)
-    simulation = Simulation(method, _generated((8, 8), 2), "mlp", settings, [0], backend="loop", workers=1)
+    simulation = Simulation(method, generated((8, 8), 2), "mlp", settings, [0], backend="loop", workers=1)
     return simulation.dispatcher.kinds, [name for name in simulation.replicas[0].clients if name != "params"]

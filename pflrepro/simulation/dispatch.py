@@ -69,8 +69,7 @@ class Dispatcher:
 
     def clock(self, t: int) -> Clock:
         """Round `t` as host functions see it."""
-        settings = self.settings.at(t)
-        return Clock(t, settings.rounds, settings.local_epochs, settings.batch_size, settings.local_steps)
+        return Clock.of(self.settings.at(t), t)
 
     def cohort(self, replica: Replica, t: int) -> np.ndarray:
         """The clients of round `t` of one seed."""

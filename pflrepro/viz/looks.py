@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pflrepro.algorithms.registry import canonical_name
+from pflrepro.algorithms.registry import plain_parts
 from pflrepro.style import BLACK, BLUE, GREEN, GREY, MARKERS, ORANGE, PALETTE, PURPLE, SKY, VERMILION, muted
 
 # Colour -> methods with their markers. Methods that one table compares differ in colour as far as eight colours reach, and in the
@@ -55,7 +55,7 @@ def look(method: str) -> Look:
         >>> look("dbe") == look("fedavg+dbe"), look("scaffold+dbe").marker == look("scaffold").marker
         (True, True)
     """
-    host, *plugins = (part.split("/")[0] for part in canonical_name(method).split("+"))  # a variant looks as its method
+    host, *plugins = plain_parts(method)  # a variant looks as its method
     colour, marker = LOOKS.get(plugins[-1] if plugins else host, OTHER)
     return Look(colour, marker if host == "fedavg" else LOOKS.get(host, OTHER)[1])
 

@@ -10,7 +10,7 @@ import pytest
 from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import MissingData
 from pflrepro.experiments import fingerprints, identity
-from pflrepro.experiments.fingerprints import remembered
+from pflrepro.experiments.fingerprints import remembered_fingerprint
 
 STAMP = (1, 2, 3)
 
@@ -21,25 +21,25 @@ def never() -> str:
 
 def test_a_fingerprint_is_worked_out_once_a_file(tmp_path: Path) -> None:
     root = str(tmp_path)
-    assert remembered("usps", root, STAMP, lambda: "first") == "first"
-    assert remembered("usps", root, STAMP, never) == "first"
-    assert remembered("usps", root, (1, 2, 4), lambda: "second") == "second", "another file"
-    assert remembered("usps", str(tmp_path / "other"), STAMP, lambda: "third") == "third"
-    assert remembered("har", root, STAMP, lambda: "fourth") == "fourth"
+    assert remembered_fingerprint("usps", root, STAMP, lambda: "first") == "first"
+    assert remembered_fingerprint("usps", root, STAMP, never) == "first"
+    assert remembered_fingerprint("usps", root, (1, 2, 4), lambda: "second") == "second", "another file"
+    assert remembered_fingerprint("usps", str(tmp_path / "other"), STAMP, lambda: "third") == "third"
+    assert remembered_fingerprint("har", root, STAMP, lambda: "fourth") == "fourth"
     assert sorted(json.loads(fingerprints.file().read_text()).values()) == ["first", "fourth", "second", "third"]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"odd": 1}', "\x00"])
 def test_a_damaged_file_of_them_is_done_without(content: str, tmp_path: Path) -> None:
     fingerprints.file().write_text(content)
-    assert remembered("usps", str(tmp_path), STAMP, lambda: "first") == "first"
-    assert remembered("usps", str(tmp_path), STAMP, never) == "first"
+    assert remembered_fingerprint("usps", str(tmp_path), STAMP, lambda: "first") == "first"
+    assert remembered_fingerprint("usps", str(tmp_path), STAMP, never) == "first"
 
 
 def test_a_folder_that_cannot_be_written_to_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(fingerprints, "file", lambda: tmp_path / "file" / "fingerprints.json")
-    assert remembered("usps", str(tmp_path), STAMP, lambda: "first") == "first"
+    assert remembered_fingerprint("usps", str(tmp_path), STAMP, lambda: "first") == "first"
 
 
 def test_bundled_data_have_the_declared_one_and_missing_data_none(tmp_path: Path) -> None:

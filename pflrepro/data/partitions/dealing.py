@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import count
@@ -10,7 +11,7 @@ from itertools import count
 import torch
 from torch import Tensor
 
-from pflrepro.data.partitions.kind import Data, Sides, Spec, train_size
+from pflrepro.data.partitions.kind import Data, OwnSplit, Sides, Spec, train_size
 from pflrepro.data.partitions.rows import shuffled
 from pflrepro.data.partitions.selection import choose, too_many
 from pflrepro.errors import UserError
@@ -25,15 +26,14 @@ def divide(spec: Spec, data: Data) -> Sides:
         if spec.total is not None and data.clients > spec.total:  # said before a long division
             raise too_many(spec, data.clients, spec.total)
         total, chosen = spec.total, data.clients
-    among_all = Data(data.labels, data.groups, total, data.seed, data.min_size, data.test_share)
-    sides = choose(spec, _before_options(spec, among_all), chosen, data.seed)
+    sides = choose(spec, _before_options(spec, replace(data, clients=total)), chosen, data.seed)
     if data.min_size > 0 and not spec.own_rows:
         _refuse_untrained(spec, sides, data.test_share)
     return sides
 
 
 def _before_options(spec: Spec, data: Data) -> Sides:
-    if spec.own_split:
+    if isinstance(spec, OwnSplit):
         return spec.sides(data)
     client, clients, is_test = spec.owners(data)
     if spec.counted:

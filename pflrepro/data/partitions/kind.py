@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields
 from fractions import Fraction
 from inspect import cleandoc
@@ -37,14 +38,14 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(ABC):
     """One way to divide a data set among clients; `str(spec)` is its canonical text, the first lines of its docstring its help.
 
     kind: the word before the colon. numbers: what stands behind it in the help, in the order of the fields.
     default_min_size: the smallest allowed total of a client where the caller names none. own_minimum: whether that total is the paper's
     of this kind, so that it also holds where a data set's preset has another.
     counted: whether the data, not the caller, tell how many clients there are.
-    own_split: whether a client's split is the papers' too. own_rows: whether every row's client and side are given.
+    own_rows: whether every row's client and side are given.
 
     The options go with every kind that reads no file. choice, total: only some clients of a partition among `total` clients are
     used, or with total None among as many as a counted kind has (see `PARTITIONS`, "+of" and its kin). train_share or
@@ -56,7 +57,6 @@ class Spec:
     default_min_size: ClassVar[int] = 1
     own_minimum: ClassVar[bool] = False
     counted: ClassVar[bool] = False
-    own_split: ClassVar[bool] = False
     own_rows: ClassVar[bool] = False
     _: KW_ONLY
     choice: str = ""
@@ -74,8 +74,9 @@ class Spec:
         if self.total is not None:
             check_range(f"M in +{self.choice}=M", self.total, 1, integer=True)
         elif self.choice and not self.counted:
+            counted = ", ".join(sorted(each.kind for each in _kinds(Spec) if each.counted and not each.own_rows))
             raise UserError(
-                f"+{self.choice}={ALL} is for partitions whose data tell the number of clients (counts, group, group-classes); "
+                f"+{self.choice}={ALL} is for partitions whose data tell the number of clients ({counted}); "
                 f"with {self.kind!r} name that number: +{self.choice}=M"
             )
         check_range("SHARE in +train-share=SHARE", self.train_share, 0, 1, open_low=True)
@@ -83,7 +84,7 @@ class Spec:
             check_range("N in +train-samples=N", self.train_samples, 1, integer=True)
             if self.train_share != 1:
                 raise UserError("+train-share and +train-samples exclude each other")
-        if self.stratified and self.own_split:
+        if self.stratified and isinstance(self, OwnSplit):
             raise UserError(f"+stratified is not for {self.kind!r}, whose split is that of the papers")
 
     # ---- the text ------------------------------------------------------------------------------------------------------------
@@ -120,13 +121,9 @@ class Spec:
         return (f"{self.kind}:{self.value}" if self.value else self.kind) + self.options
 
     # ---- the rule ------------------------------------------------------------------------------------------------------------
+    @abstractmethod
     def owners(self, data: Data) -> tuple[Tensor, int, Tensor | None]:
-        """(client of every row, -1 where it is unused; number of clients; test rows, where the kind brings its own split)."""
-        raise NotImplementedError
-
-    def sides(self, data: Data) -> Sides:
-        """Training and test rows of each client, of a kind with `own_split`."""
-        raise NotImplementedError
+        """(client of every row, -1 where it is unused; number of clients; test rows, where every row's side is given)."""
 
     def without_smaller(self, least: int) -> str:
         """How to leave out what has fewer than `least` samples, as the beginning of an advice; "" where it cannot."""
@@ -150,6 +147,14 @@ class Spec:
             )
 
 
+class OwnSplit(Spec):
+    """A partition whose clients' split into training and test rows is the papers' too."""
+
+    @abstractmethod
+    def sides(self, data: Data) -> Sides:
+        """Training and test rows of each client."""
+
+
 @dataclass(frozen=True)
 class Drawn(Spec):
     """A partition whose client x class sizes are drawn on the host, from the sizes of the classes alone; rows are dealt at random.
@@ -159,9 +164,9 @@ class Drawn(Spec):
 
     draws: ClassVar[int] = 1000
 
+    @abstractmethod
     def drawing(self, class_sizes: np.ndarray, clients: int, random: np.random.Generator) -> Attempt:
         """What draws samples of each client and class, int64 [N, C], anew at every call; `UserError` for an impossible request."""
-        raise NotImplementedError
 
     def owners(self, data: Data) -> tuple[Tensor, int, Tensor | None]:
         from pflrepro.data.partitions.rows import by_class, class_sizes
@@ -188,6 +193,13 @@ class Drawn(Spec):
                 f"'{self}' among {clients} clients gives the smallest {best} samples, fewer than min_size = {min_size}"
             )
         raise too_small(f"'{self}'", clients, min_size, best, self.draws)
+
+
+def _kinds(base: type[Spec]) -> Iterator[type[Spec]]:
+    """All kinds below `base`."""
+    for each in base.__subclasses__():
+        yield from ((each,) if hasattr(each, "kind") else ())
+        yield from _kinds(each)
 
 
 def train_size(samples: int, test_share: float) -> int:

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from pflrepro.data.partitions.dirichlet import Dirichlet
-from pflrepro.data.partitions.kind import Data, Sides, too_small, train_size
+from pflrepro.data.partitions.kind import Data, OwnSplit, Sides, too_small, train_size
 from pflrepro.data.partitions.pathological import Pathological
 from pflrepro.errors import UserError
 
@@ -23,11 +23,10 @@ Parts = list[np.ndarray]
 
 
 @dataclass(frozen=True)
-class PapersDirichlet(Dirichlet):
+class PapersDirichlet(OwnSplit, Dirichlet):
     """Practical label skew as DBE and GPFL drew it, sample by sample (seed 1)."""
 
     kind: ClassVar[str] = "pfllib-dirichlet"
-    own_split: ClassVar[bool] = True
 
     def sides(self, data: Data) -> Sides:
         clients, random = self.possible(data), legacy_generator(data.seed)
@@ -36,14 +35,13 @@ class PapersDirichlet(Dirichlet):
 
 
 @dataclass(frozen=True)
-class PapersPathological(Pathological):
+class PapersPathological(OwnSplit, Pathological):
     """Pathological label skew as DBE and GPFL drew it, sample by sample (seed 1).
 
     Clients may hold fewer classes where quotas run out; the minimum enters the lower bound of the sizes only.
     """
 
     kind: ClassVar[str] = "pfllib-pathological"
-    own_split: ClassVar[bool] = True
 
     def check_minimum(self, samples: int, clients: int, min_size: int) -> None:
         pass

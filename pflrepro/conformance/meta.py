@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pflrepro import trees
@@ -26,6 +27,8 @@ from pflrepro.simulation.simulation import Simulation
 
 META = torch.device("meta")
 aten = torch.ops.aten
+_MAKERS = {torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, Tensor.new_tensor}
+_COPIED = "a tensor is made of numbers on the host, which are copied at every call"
 _NOT_THEIRS = (str(Path(torch.__file__).parent), __file__, trees.__file__)  # where an error is raised, not made
 
 
@@ -93,10 +96,20 @@ class _Watch(TorchDispatchMode):
         on_host = [tensor for tensor in given if tensor.device != META]
         copied = func is aten._to_copy.default and on_host and made[0].device == META
         if func is aten.lift_fresh.default or copied:
-            raise RuntimeError("a tensor is made of numbers on the host, which are copied at every call")
+            raise RuntimeError(_COPIED)
         if any(tensor.ndim for tensor in on_host + [tensor for tensor in made if tensor.device != META]):
             raise RuntimeError(f"{func} works on the CPU: give a tensor the device of those that it meets")
         return result
+
+
+class _NoCopies(TorchFunctionMode):
+    """Refuses tensors that are made of the host's numbers where PyTorch makes them on the meta device without a sign of it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        numbers = (args[1:] if func is Tensor.new_tensor else args) or tuple((kwargs or {}).values())
+        if func in _MAKERS and not isinstance(numbers[0], Tensor):
+            raise RuntimeError(_COPIED)
+        return func(*args, **(kwargs or {}))
 
 
 def _watched(name: str) -> Callable[..., Any]:
@@ -104,7 +117,7 @@ def _watched(name: str) -> Callable[..., Any]:
 
     @wraps(function)
     def watched(self: Program, *args: Any) -> Any:
-        with _Watch():
+        with _Watch(), _NoCopies():
             return function(self, *args)
 
     return watched

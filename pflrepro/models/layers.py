@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from pflrepro.models.inputs import arriving
 from pflrepro.models.split import FunctionalModule, SplitModel
@@ -106,9 +105,15 @@ def assemble(plan: Plan, split: str, shape: tuple[int, ...]) -> SplitModel:
 
 
 def _output_shape(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of one output for inputs of `shape`, found without data."""
-    tensors = {name: value.to("meta") for name, value in chain(module.named_parameters(), module.named_buffers())}
-    return tuple(functional_call(module, tensors, (torch.empty(2, *shape, device="meta"),)).shape[1:])
+    """The shape of one output for inputs of `shape`, in evaluation mode: nothing is drawn, no running statistics move.
+
+    By computing it: on the meta device, which needs no numbers, ReLU and others import PyTorch's compiler, which takes seconds.
+    """
+    training = module.training
+    with torch.no_grad():
+        found = module.eval()(torch.zeros(1, *shape)).shape[1:]
+    module.train(training)
+    return tuple(found)
 
 
 class _Recorder(nn.Module):

@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 SCALE ?= fast
+MINUTES ?= 25
 # One process a core; the tests of a file stay together, as they share what they have trained.
 PYTEST_ARGS ?= -n auto --dist loadfile
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all lab lint format clean
+.PHONY: help demo test test-all lab lint format gpu clean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,6 +15,7 @@ help:
 	@echo "make test    run the tests of every method in its plain form (the same);  make test-all  all tests"
 	@echo "make lab     open JupyterLab on the notebooks"
 	@echo "make lint    check style and formatting;  make format  mend them"
+	@echo "make gpu     everything that waits for a GPU, in MINUTES=$(MINUTES): tests, measurements, tables at the papers' scale"
 	@echo "make clean   remove the environment and what tools left behind"
 
 demo: $(VENV)/.installed
@@ -35,6 +37,9 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check --fix .
 	$(VENV)/bin/python -m ruff format .
+
+gpu: $(VENV)/.installed-dev
+	$(VENV)/bin/python benchmarks/gpu_day.py --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis

@@ -18,7 +18,6 @@ computed again.
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +36,7 @@ from pflrepro.experiments.identity import ID_LENGTH, identity, identity_digest, 
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
+from pflrepro.places import chosen_folder
 
 ENVIRONMENT = "PFLREPRO_STORE"
 FORMAT = 2
@@ -49,22 +49,13 @@ log = logging.getLogger("pflrepro.store")
 class Store:
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
-    The folder need not exist. Raises `UserError` if the name belongs to a file. `made`: the ids of the runs that were trained through
-    this object. `behind`: a folder of compact runs (`pflrepro.experiments.compact`) that is looked into where the store has nothing;
-    None: those that came with the package.
+    The folder need not exist. Raises `UserError` if the name belongs to a file or can be nobody's. `made`: the ids of the runs that
+    were trained through this object. `behind`: a folder of compact runs (`pflrepro.experiments.compact`) that is looked into where
+    the store has nothing; None: those that came with the package.
     """
 
     def __init__(self, root: str | Path | None = None, behind: str | Path | None = None) -> None:
-        source, chosen = "--store", root
-        if chosen is None or str(chosen) == "":
-            source, chosen = f"${ENVIRONMENT}", os.environ.get(ENVIRONMENT)
-        if not chosen:
-            import platformdirs
-
-            source, chosen = "the per-user cache folder", platformdirs.user_cache_path("pflrepro") / "store"
-        self.root = Path(chosen).expanduser()
-        if self.root.exists() and not self.root.is_dir():
-            raise UserError(f"{source} must name a folder, not the file {self.root}")
+        self.root = chosen_folder(root, "--store", ENVIRONMENT, "store")
         self.made: set[str] = set()
         self.behind = compact.shipped() if behind is None else Path(behind)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from pflrepro.papers import notebooks
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.registry import find
 from pflrepro.papers.studies import Study
+from pflrepro.places import named_folder
 
 # The parameters of a notebook that a study takes; the others say how it is run (`backend`) and where it is written to (`out`).
 OF_STUDY = ("scale", "seeds", "methods", "also", "device", "data_root", "store")
@@ -48,16 +49,16 @@ def reproduce(
     figures: outputs go to `<figures>/<paper>/`. executed: where the executed notebook goes (default: a folder of logs in the store).
     Raises `UserError` for bad input and `RunFailed` when a cell fails.
     """
-    artefact = find(artefact)
-    values = _values(artefact, scale, dict(parameters or {}), Path(figures), store)
-    _check_folder(Path(figures) / artefact.paper)
+    artefact, figures = find(artefact), named_folder(figures, "figures")
+    values = _values(artefact, scale, dict(parameters or {}), figures, store)
+    _check_folder(figures / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)
     study = Study(artefact, **{name: values[name] for name in OF_STUDY if name in values})
     study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers)
     target = _executed_path(artefact, scale, executed, study.store)
-    before = _stamps(Path(figures) / artefact.paper)
+    before = _stamps(figures / artefact.paper)
     _execute(artefact, source, target, values)
-    after = _stamps(Path(figures) / artefact.paper)
+    after = _stamps(figures / artefact.paper)
     written = tuple(path for path, stamp in sorted(after.items()) if before.get(path) != stamp)
     return Reproduced(artefact.id, scale, written, target)
 
@@ -82,10 +83,14 @@ def _values(
 
 
 def _check_folder(folder: Path) -> None:
-    """`UserError` if outputs cannot be written to `folder`, before anything is trained for them; creates nothing."""
+    """`UserError` if outputs cannot be written to `folder`, before anything is trained for them; leaves nothing behind."""
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise UserError(f"the outputs cannot be written to {folder}: {nearest} is no folder that can be written to")
+    try:
+        tempfile.TemporaryFile(dir=nearest).close()  # permissions do not tell: nobody can make a file in /proc
+    except OSError:
+        raise UserError(
+            f"the outputs cannot be written to {folder}: {nearest} is no folder that can be written to"
+        ) from None
 
 
 def _executed_path(artefact: Artefact, scale: str, executed: str | Path | None, store: Store) -> Path:

@@ -325,6 +325,14 @@ def test_the_benchmark_takes_what_the_command_hands_it() -> None:
     signature(compare).bind(["fedavg"], 1, **dict.fromkeys(names))
 
 
+def test_the_benchmark_says_what_a_small_share_comes_to(tmp_path: Path) -> None:
+    from pflrepro.benchmark import benchmark_federation
+
+    federation, told = benchmark_federation(str(tmp_path), 1e-9, "cpu")
+    assert told.endswith(", 1e-09 of each client's samples, but 10 at least: 200 for training")
+    assert federation.sizes("train").sum() == 200
+
+
 # doctor
 
 

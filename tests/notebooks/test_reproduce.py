@@ -1,6 +1,7 @@
 """Headless runs: what is refused before a kernel starts, what comes out, what a failing cell says."""
 
 import json
+from pathlib import Path
 
 import nbformat
 import papermill
@@ -42,6 +43,9 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_trained
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(UserError, match=r"the outputs cannot be written to .*file/figures/demo: .* is no folder"):
         reproduce("demo/digits", "smoke", {}, tmp_path / "file" / "figures", store=tmp_path / "store")
+    if Path("/proc").is_dir():  # where permissions promise what nobody can do
+        with pytest.raises(UserError, match=r"the outputs cannot be written to /proc/figures/demo: /proc is no folder"):
+            reproduce("demo/digits", "smoke", {}, "/proc/figures", store=tmp_path / "store")
 
 
 def test_wrong_names_are_refused_before_a_kernel_starts(no_kernel, tmp_path):

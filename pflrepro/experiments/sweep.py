@@ -7,6 +7,7 @@ the store alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,7 @@ def processes(tasks: Sequence[Task], work: Callable[[Task], str | None], jobs: i
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
         try:
             for index, message in Parallel(return_as="generator_unordered")(
-                delayed(_alone)(work, index, task) for index, task in enumerate(tasks)
+                delayed(_alone)(os.getpid(), work, index, task) for index, task in enumerate(tasks)
             ):
                 waiting.remove(tasks[index])
                 yield tasks[index], message
@@ -81,9 +82,12 @@ def processes(tasks: Sequence[Task], work: Callable[[Task], str | None], jobs: i
                 yield task, f"a worker process died (out of memory?): {' '.join(str(error).split())[:200]}"
 
 
-def _alone(work: Callable[[Task], str | None], index: int, task: Task) -> tuple[int, str | None]:
+def _alone(parent: int, work: Callable[[Task], str | None], index: int, task: Task) -> tuple[int, str | None]:
     import torch
 
+    from pflrepro.simulation.lifetime import follow
+
+    follow(parent)
     torch.set_num_threads(1)  # two threads a process on a shared machine cost up to 100 times
     return index, work(task)
 

@@ -55,6 +55,15 @@ def test_wrong_names_are_refused_before_a_kernel_starts(no_kernel, tmp_path):
         reproduce("demo/digits", "paper", figures=tmp_path)
 
 
+def test_a_store_that_cannot_be_written_to_serves(tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "notebooks").write_text("no folder")
+    done = reproduce("pfedfda/figure3", "fast", {"device": "cpu"}, tmp_path / "figures", store=tmp_path / "store")
+    assert done.notebook == tmp_path / "figures" / "pfedfda" / "pfedfda-figure3-fast.ipynb" and done.notebook.exists()
+    with pytest.raises(UserError, match=r"the executed notebook cannot be written to .*notebooks"):
+        reproduce("pfedfda/figure3", "fast", {}, tmp_path / "figures", executed=tmp_path / "store" / "notebooks" / "a")
+
+
 def test_a_counted_figure_comes_out_without_data(tmp_path):
     # Options of machines reach notebooks that train; this one has no use for them.
     done = reproduce("pfedfda/figure3", "fast", {"device": "cpu"}, tmp_path / "figures", store=tmp_path / "store")

@@ -6,6 +6,7 @@ message to the user is one line on standard error; with PFLREPRO_TRACEBACK=1 the
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from pflrepro.cli.arguments import Parser, read
 from pflrepro.cli.output import reserved_stdout, show, tell
 from pflrepro.errors import RunFailed, UserError
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # what is told without the name of a file, whoever writes
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 EPILOG = """\
@@ -59,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_left()
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in NO_ROOM:
             raise
         return _complain(error, BAD_INPUT)
     except KeyboardInterrupt:

@@ -264,9 +264,12 @@ class Store:
             described = experiment.to_dict()
             described["data"]["partition"] = without_path(experiment.data.partition)
             new = folder.with_name(f".{id}.{secrets.token_hex(4)}.tmp")
-            new.mkdir(parents=True)
-            files.write_json(new / CONFIG, {"format": FORMAT, "experiment": described, "identity": dict(identity)})
-            new.rename(folder)
+            try:
+                new.mkdir(parents=True)
+                files.write_json(new / CONFIG, {"format": FORMAT, "experiment": described, "identity": dict(identity)})
+                new.rename(folder)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
         except OSError as error:
             raise UserError(f"cannot write to the run store {self.root}: {error.strerror or error}") from None
         return []

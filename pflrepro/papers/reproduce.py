@@ -129,6 +129,10 @@ def _execute(artefact: Artefact, source: Path, target: Path, values: dict[str, A
         execute(source, target, values)
     except papermill.PapermillExecutionError as error:
         raise _cell_error(artefact, target, error) from error
+    except OSError as error:
+        raise RunFailed(
+            f"notebook {artefact.notebook} cannot be executed into {target}: {error.strerror or error}"
+        ) from error
     except DeadKernelError as error:
         raise RunFailed(f"notebook {artefact.notebook}: its kernel died (out of memory?); log: {target}") from error
 

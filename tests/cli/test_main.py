@@ -55,6 +55,7 @@ def raising(error: BaseException) -> Callable:
         (CorruptFile("a broken file"), 2),
         (RunFailed("broke in round 3"), 1),
         (PermissionError(13, "Permission denied", "/a/folder"), 2),
+        (OSError(28, "No space left on device"), 2),  # as libraries raise it, without the name of a file
         (UserError("over\n  two lines"), 2),
     ],
 )

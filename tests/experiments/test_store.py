@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import platform
+import re
 import shutil
 
 import numpy as np
@@ -310,6 +311,33 @@ def test_repair_sets_damaged_runs_aside_and_clears_up(finished, store):
     assert told.startswith(f"run folder {finished.id} was damaged (") and told.endswith("and is set aside")
     assert store.folder(f"{finished.id}.damaged-1").is_dir() and [len(found) for found in store.health()] == [0, 0, 0]
     assert repair(store) == []
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half_written(tmp_path, make, fake, monkeypatch):
+    whole = run(make.experiment(), store=tmp_path / "whole", simulate=fake, progress=False)
+    store, sync, room = Store(tmp_path / "store", behind=tmp_path / "none"), os.fsync, [0]
+
+    def fill(descriptor):
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fill)
+    refused = 0
+    while not store.runs():
+        room[0] = refused  # the disk is full behind one more file in every attempt
+        try:
+            made = run(make.experiment(), store=store, simulate=fake, progress=False, checkpoint_every=0)
+        except UserError as error:
+            assert re.fullmatch(r"cannot write .*: No space left on device", str(error))
+            refused += 1
+        assert not list(store.root.rglob("*.tmp")) and store.health()[1:] == ([], [])
+        assert refused < 20
+    assert refused >= 4, (
+        "attempts go on from the checkpoint: what is left is configuration, state, history, record, mark"
+    )
+    assert make.same_but_timings(made.history, whole.history)
 
 
 def test_a_run_shows_itself(finished):

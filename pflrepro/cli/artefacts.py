@@ -273,6 +273,7 @@ def score(arguments: argparse.Namespace) -> Answer:
     parts = [table(_marked(shown, "verdict"), SCORE_COLUMNS)] if shown else []
     if any(row["interval"] for row in shown):
         parts.append("low to high: 95 % interval of ours")
+    parts += [f"{row['row']}, {row['column']}: {row['reason']}" for row in shown if "diverged" in row["reason"]]
     if claims:
         counted = [f"claims of {id} at scale {scale}: {counts}" for (id, scale), counts in card.counts.items()]
         parts += [table(_marked(claims, "outcome"), CLAIM_COLUMNS), "\n".join(counted)]

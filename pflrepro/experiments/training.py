@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,8 +21,10 @@ from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
+from pflrepro.metrics.divergence import divergence
 from pflrepro.simulation.simulation import Simulation
 
+log = logging.getLogger("pflrepro.run")
 States = dict[int, Mapping[str, Any]]  # round -> the engine's state behind it
 # seconds between looks at the curves: stacking a long history each round would cost more than a fast round
 LOOK_EVERY = 0.5
@@ -253,6 +256,7 @@ def _run_to_the_end(
     patience, count = group.jobs[0].experiment.settings.patience, len(group.jobs)
     started = saved = looked = time.monotonic()
     interval = machine.checkpoint_every
+    warned: set[str] = set()
     stops = _stops(simulation, count, patience)
     if keeper.keep and simulation.round:
         keeper.look(simulation)
@@ -263,6 +267,7 @@ def _run_to_the_end(
         now = time.monotonic()
         if now - looked >= LOOK_EVERY or simulation.finished:
             looked = now
+            _warn_of_divergence(simulation, group, warned)
             stops = _stops(simulation, count, patience)
             progress.to(simulation.round, _mean_accuracy(simulation, count) if progress.shown else None)
         if now - saved >= interval and not simulation.finished:
@@ -270,6 +275,18 @@ def _run_to_the_end(
             saved = time.monotonic()
             interval = (
                 max(machine.checkpoint_every, (saved - now) / CHECKPOINT_SHARE) if machine.checkpoint_every > 0 else 0.0
+            )
+
+
+def _warn_of_divergence(simulation: Any, group: Group, warned: set[str]) -> None:
+    """Say at once, and once a run, that a loss is infinite, NaN or huge: there may be long to go."""
+    for index, job in enumerate(group.jobs):
+        history = simulation.history(index)
+        found = divergence(history) if "loss" in history and job.id not in warned else None
+        if found is not None:
+            warned.add(job.id)
+            log.warning(
+                "%s %s: its loss is infinite, NaN or huge", name_of(job.experiment, [job.experiment.seed]), found
             )
 
 

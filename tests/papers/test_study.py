@@ -516,7 +516,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
         Path(target).write_text("ne")
         raise OSError("no space left")
 
-    with pytest.raises(UserError, match="cannot write .*table.csv: no space left"):
+    with pytest.raises(UserError, match=r"cannot write .*table.csv: no space left"):
         outputs._atomically(path, half)
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
     outputs._atomically(path, lambda target: Path(target).write_text("new"))

@@ -17,6 +17,7 @@ from pflrepro.cores import usable_cores
 from pflrepro.errors import RunFailed, UserError, check_range, check_word
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import identify, lacking, open_store, packs, run
+from pflrepro.experiments.stopping import listening
 
 if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
@@ -135,7 +136,9 @@ def sweep(
         progress=progress and here,
         checkpoint_every=checkpoint_every,
     )
-    failed = [(task, message) for task, message in launch(tasks, work, jobs) if message is not None] if tasks else []
+    with listening():
+        outcomes = list(launch(tasks, work, jobs)) if tasks else []
+    failed = [(task, message) for task, message in outcomes if message is not None]
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(tasks)} tasks failed: " + "; ".join(_told(*outcome) for outcome in failed)

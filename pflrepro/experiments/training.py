@@ -19,6 +19,7 @@ from pflrepro.experiments.history import best_of, check_history, joined, rounds_
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
+from pflrepro.experiments.stopping import stopping
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
 from pflrepro.metrics.divergence import divergence
@@ -169,20 +170,24 @@ def _train_group(group: Group, store: Store, machine: Machine, progress: Progres
     progress.start(
         f"{experiment.algorithm} on {experiment.data.dataset}, {many}", experiment.settings.rounds, group.round
     )
-    with Failures(experiment, seeds) as where:
-        simulation = _resumed(group, store, machine)
-        where["simulation"] = simulation
+    failures = Failures(experiment, seeds)
+    with failures as where:
+        where["simulation"] = simulation = _resumed(group, store, machine)
         keeper = Keeper(machine.keep, len(seeds), experiment.settings.patience)
-        _run_to_the_end(simulation, group, store, machine, progress, keeper)
-        histories = [simulation.history(index) for index in range(len(seeds))]
-        attempts = _attempts(group, simulation, machine, where["started"])
-    for index, (job, history, record) in enumerate(zip(group.jobs, histories, attempts, strict=True)):
-        try:
-            checked = check_history(history)
-        except CorruptFile as error:
-            raise RunFailed(f"{name_of(experiment, seeds)} gave no valid history: {error}") from None
-        last = Checkpoint(simulation.round, simulation.state_of(index), record)
-        _file(job, checked, last, keeper.states[index], store, machine)
+    with stopping.saving_first():
+        with failures:
+            _run_to_the_end(simulation, group, store, machine, progress, keeper)
+            histories = [simulation.history(index) for index in range(len(seeds))]
+            attempts = _attempts(group, simulation, machine, where["started"])
+        if stopping.asked and not simulation.finished:
+            return
+        for index, (job, history, record) in enumerate(zip(group.jobs, histories, attempts, strict=True)):
+            try:
+                checked = check_history(history)
+            except CorruptFile as error:
+                raise RunFailed(f"{name_of(experiment, seeds)} gave no valid history: {error}") from None
+            last = Checkpoint(simulation.round, simulation.state_of(index), record)
+            _file(job, checked, last, keeper.states[index], store, machine)
     progress.end()
 
 
@@ -252,7 +257,7 @@ def _resumed(group: Group, store: Store, machine: Machine) -> Any:
 def _run_to_the_end(
     simulation: Any, group: Group, store: Store, machine: Machine, progress: Progress, keeper: Keeper
 ) -> None:
-    """Step until the last round, or until the stop rule holds for every run."""
+    """Step until the last round, until the stop rule holds for every run, or until the process is asked to end and all is saved."""
     patience, count = group.jobs[0].experiment.settings.patience, len(group.jobs)
     started = saved = looked = time.monotonic()
     interval = machine.checkpoint_every
@@ -270,12 +275,14 @@ def _run_to_the_end(
             _warn_of_divergence(simulation, group, warned)
             stops = _stops(simulation, count, patience)
             progress.to(simulation.round, _mean_accuracy(simulation, count) if progress.shown else None)
-        if now - saved >= interval and not simulation.finished:
+        if (stopping.asked or now - saved >= interval) and not simulation.finished:
             _save(simulation, group, store, machine, started)
             saved = time.monotonic()
             interval = (
                 max(machine.checkpoint_every, (saved - now) / CHECKPOINT_SHARE) if machine.checkpoint_every > 0 else 0.0
             )
+        if stopping.asked:
+            return
 
 
 def _warn_of_divergence(simulation: Any, group: Group, warned: set[str]) -> None:

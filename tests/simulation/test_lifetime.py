@@ -30,8 +30,8 @@ with shielded():
     busy = [executor.submit(time.sleep, 600) for _ in range(2)]
 while len(executor._processes) < 2 or not all(future.running() for future in busy):
     time.sleep(0.01)
-print(scratch(), *executor._processes, flush=True)
 try:
+    print(scratch(), *executor._processes, flush=True)
     time.sleep(600)
 except KeyboardInterrupt:
     executor.shutdown(wait=True, kill_workers=True)

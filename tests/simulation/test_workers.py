@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 from dataclasses import dataclass
 
 import pytest
@@ -11,6 +13,7 @@ from loky import get_reusable_executor
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method
+from pflrepro.checked import Count
 from pflrepro.errors import RunFailed
 from pflrepro.simulation import workers
 from pflrepro.simulation.dealing import Dealer
@@ -30,6 +33,24 @@ class Stumbles(Method):
 
     def loss(self, params, local, batch, ctx):
         raise ValueError("this loss is broken")
+
+
+@dataclass(frozen=True)
+class Dies(Method):
+    parent: Count = 0
+
+    def loss(self, params, local, batch, ctx):
+        if os.getpid() != self.parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().loss(params, local, batch, ctx)
+
+
+@pytest.mark.usefixtures("always_in_workers")
+def test_a_worker_that_is_killed_is_one_line(simulate) -> None:
+    with pytest.raises(
+        RunFailed, match=r"^a worker process ended unexpectedly \(out of memory\?\); try fewer workers: "
+    ):
+        simulate(Dies(parent=os.getpid()), workers=2)
 
 
 @pytest.mark.usefixtures("always_in_workers")

@@ -1,7 +1,7 @@
 """What can go wrong, in one line.
 
 A `UserError` is a mistake of the caller: the command line prints its message and exits with 2. A `RunFailed` is a run that
-started and broke: exit code 1. Everything else is a bug of ours and may show its traceback.
+started and broke: exit code 1; `Stopped` is no mistake: exit code 75. Everything else is a bug of ours and may show its traceback.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ class CorruptFile(UserError):
 
 class RunFailed(Exception):
     """A run broke after it started; the message names the method, round and client where they are known."""
+
+
+class Stopped(SystemExit):
+    """The process was asked to end, and what it had trained is saved; exit code 75, by which a scheduler may start it again."""
+
+    CODE = 75  # EX_TEMPFAIL of sysexits.h: try again
+
+    def __init__(self) -> None:
+        super().__init__(self.CODE)
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:

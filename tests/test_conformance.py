@@ -34,6 +34,13 @@ class DividesByClassCounts(Method):
 
 
 @dataclass(frozen=True)
+class DividesBySamples(Method):
+    def finish(self, local, client, ctx):
+        changed, upload = super().finish(local, client, ctx)
+        return changed, upload | Tree(params=upload.params * (ctx.info.n / ctx.info.n))
+
+
+@dataclass(frozen=True)
 class CountsItsCalls(Method):
     calls: itertools.count = field(default_factory=itertools.count, compare=False)
 
@@ -160,6 +167,7 @@ def test_the_host_may_look_at_numbers() -> None:
     [
         (ForgetsTheMask, "backends_agree"),
         (DividesByClassCounts, "absent_classes"),
+        (DividesBySamples, "clients_without_data"),
         (CountsItsCalls, "round_is_pure"),
         (LearnsByItself, "zero_rate"),
         (FavoursLateClients, "client_permutation"),

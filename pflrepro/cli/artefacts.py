@@ -195,9 +195,10 @@ def reproduce(arguments: argparse.Namespace) -> Answer:
     from pflrepro.papers.notebooks import read_values
 
     artefacts = _artefacts(arguments)
-    prepared = [
-        (artefact, _parameters(arguments) | read_values(artefact.notebook, _pairs(arguments))) for artefact in artefacts
-    ]
+    given, pairs = _parameters(arguments), dict(pair.split("=", 1) for pair in arguments.set)
+    for name in {*given, *({"store"} if arguments.store else ())} & pairs.keys():
+        raise UserError(f"{name} is given twice: by --{name.replace('_', '-')} and by --set")
+    prepared = [(artefact, given | read_values(artefact.notebook, pairs)) for artefact in artefacts]
     rows = [_reproduced(artefact, parameters, arguments, alone=len(prepared) == 1) for artefact, parameters in prepared]
     failed = [row["id"] for row in rows if row["error"]]
     parts = [_reproduced_text(row) for row in rows]
@@ -228,10 +229,6 @@ def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     given["also"] = arguments.also or None
     given["device"] = None if arguments.device is None else resolve_device(arguments.device)
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _pairs(arguments: argparse.Namespace) -> dict[str, str]:
-    return dict(pair.split("=", 1) for pair in arguments.set)
 
 
 def _reproduced_text(row: Row) -> str:
@@ -276,6 +273,7 @@ def score(arguments: argparse.Namespace) -> Answer:
     parts = [table(_marked(shown, "verdict"), SCORE_COLUMNS)] if shown else []
     if any(row["interval"] for row in shown):
         parts.append("low to high: 95 % interval of ours")
+    parts += [f"{row['row']}, {row['column']}: {row['reason']}" for row in shown if "diverged" in row["reason"]]
     if claims:
         counted = [f"claims of {id} at scale {scale}: {counts}" for (id, scale), counts in card.counts.items()]
         parts += [table(_marked(claims, "outcome"), CLAIM_COLUMNS), "\n".join(counted)]

@@ -15,6 +15,7 @@ from pflrepro.errors import UserError, check_range
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import answer
 from pflrepro.metrics.accuracy import pooled, pooled_after
+from pflrepro.metrics.divergence import Divergence, divergence
 from pflrepro.metrics.selection import select
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ class Run:
         """The same right after local training; NaN before anyone has trained."""
         return pooled_after(self.history)
 
+    @cached_property
+    def diverged(self) -> Divergence | None:
+        """When and at which clients training came apart, if it did: see `pflrepro.metrics.divergence`."""
+        return divergence(self.history)
+
     def accuracy(self, rule: str = "best_round") -> float:
         """The number that a selection rule takes from the curve, as a fraction."""
         return float(select(rule, self.curve))
@@ -136,7 +142,7 @@ class Run:
             "rounds": f"{self.rounds} ({seconds:.3g} s)",
             "backend, device": f"{self.environment.get('backend', '?')}, {self.environment.get('device', '?')}",
             "run": self.id,
-        }
+        } | ({"diverged": str(self.diverged)} if self.diverged else {})
         body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
         return f"<table><caption>{escape(self._title())}</caption>{body}</table>"
 

@@ -13,6 +13,7 @@ from pflrepro.experiments.history import rounds_to_test
 from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
+from pflrepro.experiments.stopping import listening
 from pflrepro.experiments.store import Store
 from pflrepro.experiments.training import Job, Machine, done, train
 
@@ -52,7 +53,8 @@ def run(
         simulate: makes the engine in place of `Simulation` (same arguments).
 
     Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
-    engine fails; what was checkpointed until then is resumed by the next call.
+    engine fails; what was checkpointed until then is resumed by the next call. A process that gets SIGTERM or SIGHUP meanwhile finishes
+    its round, writes where it is, and ends with exit code 75 (`Stopped`), unless the program handles these signals itself.
     """
     single = isinstance(experiments, Experiment)
     jobs = identify([experiments] if single else experiments, data_root)
@@ -60,7 +62,7 @@ def run(
     check_range("checkpoint_every", checkpoint_every, 0)
     machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, _moments(keep, jobs))
     missing = lacking(jobs, store, machine.keep)
-    with Progress(progress and bool(missing)) as bar:
+    with listening(), Progress(progress and bool(missing)) as bar:
         bar.expect(sum(packed[0].experiment.settings.rounds for packed in packs(missing)))
         train_all(missing, store, machine, bar)
     runs = [store.answer(job.id, job.experiment) for job in jobs]

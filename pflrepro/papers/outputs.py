@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.errors import UserError
 from pflrepro.experiments import compact
 from pflrepro.papers.claims import ALPHA
 from pflrepro.papers.result import VERDICTS, marked
@@ -74,9 +75,10 @@ def _atomically(path: Path, save: Callable[[str], Any]) -> None:
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)
         os.replace(name, path)
-    except BaseException:
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
         Path(name).unlink(missing_ok=True)
-        raise
 
 
 def report(study: Studied, files: Iterable[str] = ()) -> str:

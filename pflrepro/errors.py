@@ -8,12 +8,28 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
+import traceback
 from collections.abc import Iterable
 from typing import Any
 
 
+def traceback_wanted() -> bool:
+    """Whether the traceback behind an error message is asked for, by PFLREPRO_TRACEBACK=1."""
+    return os.environ.get("PFLREPRO_TRACEBACK", "") not in ("", "0")
+
+
 class UserError(Exception):
-    """A user's mistake; the message is one line that names the wrong value and the valid ones."""
+    """A user's mistake; the message is one line that names the wrong value and the valid ones.
+
+    A notebook shows that line alone; with PFLREPRO_TRACEBACK=1 it shows where it was raised as well, as the command line does.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it."""
+        if traceback_wanted():
+            return traceback.format_exception(self)
+        return [f"{type(self).__name__}: {self}"]
 
 
 class MissingData(UserError):

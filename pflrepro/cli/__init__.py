@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -15,7 +16,7 @@ from pflrepro import __version__
 from pflrepro.cli import artefacts, bench, data, doctor, listing, run, stored
 from pflrepro.cli.arguments import Parser, read
 from pflrepro.cli.output import reserved_stdout, show, tell
-from pflrepro.errors import RunFailed, UserError
+from pflrepro.errors import RunFailed, UserError, traceback_wanted
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -79,9 +80,7 @@ def _answer(argv: Sequence[str]) -> int:
 
 
 def _complain(error: Exception, code: int) -> int:
-    if os.environ.get("PFLREPRO_TRACEBACK", "") not in ("", "0"):
-        import traceback
-
+    if traceback_wanted():
         traceback.print_exception(error)
     tell(f"error: {error}")
     return code

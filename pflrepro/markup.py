@@ -1,13 +1,14 @@
-"""The HTML that objects show themselves with in a notebook: tables, facts, what folds away.
+"""How objects show themselves: short as text, and as HTML in a notebook: tables, facts, what folds away.
 
-It takes its colours from the page, so that numbers are legible in dark themes, uses neither scripts nor style sheets, and says all that
-it means in text: a notebook that is not trusted, and GitHub, strip the rest.
+The HTML takes its colours from the page, so that numbers are legible in dark themes, uses neither scripts nor style sheets, and says
+all that it means in text: a notebook that is not trusted, and GitHub, strip the rest.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -84,3 +85,19 @@ def _td(text: str, align: str, titles: Mapping[str, str]) -> str:
     # Sentences break; numbers and names do not.
     wrap = "normal" if len(text) > 60 else "nowrap"
     return f'<td style="text-align:{align};white-space:{wrap}">{shown}</td>'
+
+
+class Brief:
+    """A dataclass (`repr=False`) that is printed by what is not at its default, so that a screen holds many of them."""
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{each.name}={value!r}"
+            for each in fields(self)
+            if (value := getattr(self, each.name)) != _default(each) or each.default is each.default_factory is MISSING
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _default(each: Any) -> Any:
+    return each.default if each.default_factory is MISSING else each.default_factory()

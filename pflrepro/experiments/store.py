@@ -37,6 +37,7 @@ from pflrepro.experiments.identity import ID_LENGTH, identity, identity_digest, 
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
+from pflrepro.experiments.runs import Listed, Runs
 
 ENVIRONMENT = "PFLREPRO_STORE"
 FORMAT = 2
@@ -46,7 +47,7 @@ MOST_NAMED = 5  # ids in an error message
 log = logging.getLogger("pflrepro.store")
 
 
-class Store:
+class Store(Listed):
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
     The folder need not exist. Raises `UserError` if the name belongs to a file. `made`: the ids of the runs that were trained through
@@ -175,12 +176,12 @@ class Store:
             self.set_aside(id, str(error))
             return None
 
-    def runs(self) -> list[Run]:
-        """All finished runs, in the order of their ids; damaged ones are reported and left out."""
-        finished, damaged = self._scan()
+    def runs(self, newest: int | None = None) -> Runs:
+        """All finished runs here in the order of their ids, or the newest ones; damaged ones are reported and left out."""
+        finished, damaged = self._scan(newest)
         for folder, reason in damaged:
             log.warning("run folder %s is damaged and left out: %s", folder.name, reason)
-        return finished
+        return Runs(finished)
 
     def health(self) -> tuple[int, list[tuple[Path, str]]]:
         """(number of finished runs, the damaged run folders with the reason)."""
@@ -211,13 +212,13 @@ class Store:
                 return found
         return None
 
-    def _scan(self) -> tuple[list[Run], list[tuple[Path, str]]]:
+    def _scan(self, newest: int | None = None) -> tuple[list[Run], list[tuple[Path, str]]]:
         finished: list[Run] = []
         damaged: list[tuple[Path, str]] = []
-        runs = self.root / "runs"
-        for done in sorted(runs.glob(f"*/{DONE}")) if runs.is_dir() else ():
-            if ".damaged-" in done.parent.name:
-                continue
+        marks = sorted(done for done in (self.root / "runs").glob(f"*/{DONE}") if ".damaged-" not in done.parent.name)
+        if newest is not None:
+            marks = sorted(marks, key=lambda done: done.stat().st_mtime_ns, reverse=True)[:newest]
+        for done in marks:
             try:
                 finished.append(self._read(done.parent.name))
             except CorruptFile as error:

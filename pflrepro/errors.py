@@ -82,6 +82,18 @@ def check_range(
     below = high is None or (numeric and (value < high if open_high else value <= high))
     if numeric and whole and above and below:
         return int(value) if integer else value
+    raise UserError(f"{name} must be {kind}{bounded(low, high, open_low, open_high)}, not {value!r}")
+
+
+def bounded(
+    low: float | None = None, high: float | None = None, open_low: bool = False, open_high: bool = False
+) -> str:
+    """What follows `a number` where it lies in [low, high], without an open end.
+
+    Example:
+        >>> bounded(0, 1, open_low=True), bounded()
+        (' > 0 and <= 1', '')
+    """
     lower = "" if low is None else f" {'>' if open_low else '>='} {low:g}"
     upper = "" if high is None else f"{' and' if lower else ''} {'<' if open_high else '<='} {high:g}"
-    raise UserError(f"{name} must be {kind}{lower}{upper}, not {value!r}")
+    return lower + upper

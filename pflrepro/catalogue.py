@@ -78,9 +78,9 @@ class Option:
 class Description:
     """A method by name, as `describe` gives it.
 
-    entry: title, paper, link, and which model is tested. rules: the part's class -> what it does, the host's first, and what it is built from. holders: group of
-    parameters -> who holds it (`shared`, `personal`, `frozen`, `received`, `server`). kept: what a client holds besides from round to
-    round. options: with their defaults and sources. values: the options of the described method that are not at their defaults.
+    entry: title, paper, link, and which model is tested. rules: class -> what it does, the host's first, with what it is built from.
+    holders: group of parameters -> who holds it (`shared`, `personal`, `frozen`, `received`, `server`). kept: what a client holds
+    besides from round to round. options: with their defaults and sources. values: the options that are not at their defaults.
     """
 
     entry: Entry

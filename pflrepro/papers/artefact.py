@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pflrepro.errors import UserError, unknown
+from pflrepro.markup import Brief, facts
 from pflrepro.papers.claims import Claim
 from pflrepro.papers.measures import ACCURACY, Measure
 from pflrepro.papers.settings import Pairs, Setting
@@ -26,8 +27,8 @@ LEVELS = {
 }
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, repr=False)
+class Row(Brief):
     """One line of a table or of a figure: a method as the paper prints it, and what it is here.
 
     key: the row's own name, so that one method may stand in many rows. algorithm: our method, with plug-ins (`fedavg+dbe`).
@@ -93,6 +94,9 @@ class Column:
     plugins: str = ""
     options: Pairs = ()
 
+    def __repr__(self) -> str:
+        return f"Column({self.key}: {self.measure.title} on {self.setting.label})"
+
     def has(self, row: Row) -> bool:
         """Whether the row has a cell in this column."""
         return self.rows is None or row.key in self.rows
@@ -147,6 +151,9 @@ class Scale:
     instead: Mapping[str, Setting] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stand_in: bool = False
+
+    def __repr__(self) -> str:
+        return f"Scale({self.name}: {self.note})"
 
     def setting(self, column: Column) -> Setting | None:
         """What is trained for a column at this scale; None: it is not part of it."""
@@ -220,6 +227,22 @@ class Artefact:
             for name in claim.columns or ():
                 if name not in self.column_keys:
                     raise unknown(f"column in a claim of {self.id}", name, self.column_keys)
+
+    def __repr__(self) -> str:
+        size = f"{len(self.rows)} rows, {len(self.columns)} columns" if self.trains else "nothing is trained"
+        return f"Artefact({self.id}: {self.title}; {size}; scales {', '.join(self.scale_names)})"
+
+    def _repr_html_(self) -> str:
+        about = {
+            "id": self.id,
+            "what it is": self.about,
+            "rows": ", ".join(row.label for row in self.rows),
+            "columns": "; ".join(map(self.name_of, self.columns)),
+            "claims": "; ".join(f"{claim.said} [{claim.source}]" for claim in self.claims),
+            **{f"scale {scale.name}": scale.note for scale in self.scales},
+            "what was found": self.found,
+        }
+        return facts(self.title, about)
 
     @property
     def paper(self) -> str:

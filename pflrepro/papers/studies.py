@@ -20,7 +20,7 @@ from pflrepro.experiments.run import run as train
 from pflrepro.papers import outputs, showing
 from pflrepro.papers.artefact import Artefact, Row
 from pflrepro.papers.artefact import row as make_row
-from pflrepro.papers.planning import Planned, plan
+from pflrepro.papers.planning import Plan, plan
 from pflrepro.papers.registry import find, select
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings
@@ -36,13 +36,13 @@ class Study(Studied):
         paper = find(artefact)
         super().__init__(paper, scale, also=tuple(_own_row(name, paper) for name in also), **how)
 
-    def plan(self) -> list[Planned]:
+    def plan(self) -> Plan:
         """Every training that the artefact needs at this scale, what is there already, and what the rest may cost here."""
         return plan(self, Timings(self.store.root))
 
     def run(
         self, *, backend: str = "auto", device: str | None = None, workers: int | None = None, progress: bool = True
-    ) -> list[Planned]:
+    ) -> Plan:
         """Train what the store lacks; gives the plan as it stood before. What is there is not touched.
 
         Cells whose data are not at hand or whose parts are not in the package stay `not run`; if nothing at all can be run, the error
@@ -62,7 +62,7 @@ class Study(Studied):
         self.__dict__.pop("outcomes", None)
         return planned
 
-    def _nothing(self, planned: Sequence[Planned]) -> UserError:
+    def _nothing(self, planned: Plan) -> UserError:
         lacking = sorted({entry.reason for entry in planned if entry.state == "no data"})
         where = f"{self.artefact.id} at scale {self.scale.name}"
         if lacking:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pflrepro.algorithms.entries import ALGORITHMS
+from pflrepro.algorithms.registry import canonical_name
 from pflrepro.errors import UserError, unknown
 from pflrepro.markup import Brief, facts
 from pflrepro.papers.claims import Claim
@@ -286,7 +288,10 @@ class Artefact:
         for row in self.rows:
             if name.lower() in (row.key.lower(), row.label.lower()):
                 return row
-        raise unknown(f"row of {self.id}", name, self.row_keys)
+        known = unknown(f"row of {self.id}", name, self.row_keys)
+        if canonical_name(name).split("+")[0] in ALGORITHMS:
+            raise UserError(f"{known}; a method that it does not compare stands beside its rows with also=[{name!r}]")
+        raise known
 
     def column(self, name: str) -> Column:
         """The column of that key or label; `UserError` lists the keys."""

@@ -52,7 +52,7 @@ def reproduce(
     values = _values(artefact, scale, dict(parameters or {}), Path(figures), store)
     _check_folder(Path(figures) / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)
-    study = Study(artefact, **{name: values[name] for name in OF_STUDY if name in values})
+    study = Study(artefact, **{name: values[name] for name in OF_STUDY if values.get(name)})
     study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers)
     target = _executed_path(artefact, scale, executed, study.store)
     before = _stamps(Path(figures) / artefact.paper)

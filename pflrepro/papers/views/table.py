@@ -42,8 +42,7 @@ class Table(Shown):
             cells = [study.cells.get((row.key, column.key)) for row in study.rows]
             label = study.artefact.label_of(column)
             head = f"{label} ({column.measure.unit})" if len(units) > 1 and column.measure.unit else label
-            instead = study.scale.level(column) == INSTEAD
-            ours = f"ours, on {study.setting(column).label}" if instead else "ours"
+            ours = self._head(study, column)
             for kind, texts in (("published", self._published(cells)), (ours, self._ours(study, cells))):
                 if any(texts):
                     lines = [*texts[:paper], *[""] * len(heading), *texts[paper:]]
@@ -66,6 +65,13 @@ class Table(Shown):
         ]
 
     # ---- columns -----------------------------------------------------------------------------------------------------------
+    def _head(self, study: Any, column: Column) -> str:
+        """What our numbers of a column are: on other data they say on which."""
+        level, setting = study.scale.level(column), study.setting(column)
+        if level == STAND_IN:
+            return f"stand-in, on {setting.dataset}"
+        return f"ours, on {setting.label}" if level == INSTEAD else "ours"
+
     def _asked(self, study: Any) -> list[Column]:
         return [each for each in study.artefact.columns if self.columns is None or each.key in self.columns]
 

@@ -27,7 +27,6 @@ store: str = ""  # folder of the runs; empty: $PFLREPRO_STORE, else the user's c
 out: str = ""  # folder for the outputs; empty: outputs/ of the repository, or of the current folder"""
 STUDY = """\
 %matplotlib inline
-import pflrepro
 from pflrepro import papers
 
 where = {{"store": store, "data_root": data_root, "device": device}}
@@ -92,7 +91,7 @@ def next_lines(artefact: Artefact) -> list[str]:
         if other is not None:
             added = f'papers.study("{artefact.id}", scale, also=["{other}"], **where).run()'
             lines.append(f"{added}  # one more method, trained beside the others")
-        lines.append(f'pflrepro.describe("{artefact.rows[-1].algorithm}")  # what a method does')
+        lines.append(f'import pflrepro; pflrepro.describe("{artefact.rows[-1].algorithm}")  # what a method does')
     return [*lines, "study.artefact  # what the artefact is, with all its scales"]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pflrepro.algorithms.registry import build_method, canonical_name
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.parse import parse
 from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.experiments.files import canonical_json
+from pflrepro.experiments.overrides import Overrides, spelt_out
 from pflrepro.markup import Brief, facts
 from pflrepro.models.registry import canonical
 from pflrepro.settings import Settings
@@ -90,12 +91,18 @@ class Experiment(Brief):
         object.__setattr__(self, "algorithm", canonical_name(self.algorithm))
 
     @classmethod
+    @spelt_out(Overrides)
     def for_dataset(
-        cls, algorithm: str, dataset: str, *, options: Iterable[tuple[str, Any]] = (), **overrides: Any
+        cls,
+        algorithm: str,
+        dataset: str,
+        *,
+        options: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+        **overrides: Unpack[Overrides],
     ) -> Experiment:
         """An experiment with the data set's preset (network, partition, settings).
 
-        `overrides`: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`.
+        `overrides`: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`; what is not given is the preset's.
         """
         preset = find(dataset).preset
         of_data = {f.name for f in fields(DataConfig)} - {"dataset"}

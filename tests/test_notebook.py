@@ -145,3 +145,37 @@ def test_tables_take_their_colours_from_the_page_and_texts_are_no_markup() -> No
     assert '<a href="https://example.org/a">x</a>' in html and "<b>2.5</b>" in html
     assert "text-align:right" in html and not re.search(r"(?<!-)color:|background|<script|<style|class=", html)
     assert markup.records([]).count("<t") == 3, "a table without lines"
+
+
+def _shown() -> dict[str, Any]:
+    import pflrepro
+    from pflrepro import conformance, papers
+
+    experiment = pflrepro.Experiment.for_dataset("fedavg", "digits", clients=5)
+    study = papers.study("dbe/table5", "smoke")
+    return {
+        "experiment": experiment,
+        "protocol": experiment.settings,
+        "federation": pflrepro.load_federation(experiment),
+        "method": pflrepro.describe("fedavg+dbe"),
+        "store": pflrepro.Store(),
+        "study": study,
+        "table": study.table(),
+        "claims": study.claims(),
+        "summary": study.summary(),
+        "plan": study.plan(),
+        "artefact": study.artefact,
+        "cell": next(iter(study.cells.values())),
+        "claim": study.artefact.claims[0],
+        "conformance": conformance.Report("fedavg on mlp", [conformance.Result("finite", "failed", 0.1, "it is NaN")]),
+    }
+
+
+def test_every_object_is_a_page_in_a_notebook_and_short_elsewhere(monkeypatch) -> None:
+    monkeypatch.setattr("pflrepro.conformance.CHECKS", {"finite": lambda subject: None})
+    for name, each in _shown().items():
+        html, text = each._repr_html_(), repr(each)
+        assert html.startswith("<") and html.endswith(">"), name
+        # what an untrusted notebook strips, and what a dark theme would make illegible
+        assert not re.search(r"(?<!-)color:|background|<script|<style|<img|<svg", html), name
+        assert len(text.splitlines()) < 60 and max(map(len, text.splitlines() or [""])) < 1000, name

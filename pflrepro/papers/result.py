@@ -88,13 +88,13 @@ class Cell:
         seeds = f"{unit} of {span(*[len(self.runs)] * 2, 'run')}"
         ours = self._said(self.ours, self.spread) + seeds if self.runs else "not run"
         printed = self._said(self.published, self.published_std)
-        return f"Cell({self.row.label}, {self.column.setting.label}: published {printed}, ours {ours})"
+        return f"Cell({self.row.label}, {self.column.setting.label}: published {printed}, {self._whose} {ours})"
 
     def _repr_html_(self) -> str:
         low, high, kind = self.interval() if len(self.numbers) else (math.nan, math.nan, "")
         rows = {
             "published": f"{self._said(self.published, self.published_std)} ({_source(self.printed)})",
-            "ours": self._said(self.ours, self.spread) if self.runs else "not run",
+            self._whose: self._said(self.ours, self.spread) if self.runs else "not run",
             "95 % interval": "" if math.isnan(low) else f"{number(low)} to {number(high)} ({kind})",
             "level": LEVELS[self.level],
             "why not all": self.reason,
@@ -103,6 +103,11 @@ class Cell:
         title = f"{self.row.label}, {self.column.setting.label}: {self.measure.title}{unit}"
         runs = Runs(self.runs.values())
         return facts(title, rows) + (runs._repr_html_() if runs else "")
+
+    @property
+    def _whose(self) -> str:
+        """What our number is called."""
+        return "a stand-in" if self.level == STAND_IN else "ours"
 
     def _said(self, mean: float, spread: float) -> str:
         return mean_and_spread(mean, spread, self.digits) or "none"

@@ -73,6 +73,14 @@ def test_a_cell_says_what_is_printed_and_what_was_run(study: Study) -> None:
         assert text in html, text
 
 
+def test_the_cell_of_a_stand_in_says_so(tmp_path) -> None:
+    small = Study(make_artefact(), "smoke", store=Store(tmp_path, behind=tmp_path / "nothing"))
+    fill(small, "fedavg", "skewed", [10, 86, 80])
+    cell = small.cells["fedavg", "skewed"]
+    assert repr(cell).endswith("published 85.85 ± 0.19, a stand-in 86.00 % of 1 run)")
+    assert ">a stand-in<" in cell._repr_html_() and "nothing is judged" in cell._repr_html_()
+
+
 def test_an_outcome_says_what_came_of_a_claim(study: Study) -> None:
     for key, best_rounds in (("fedavg", (60, 61, 60)), ("fedavg+dbe", (70, 71, 71))):
         fill(study, key, "skewed", *([10, percent, 5, 5, 5] for percent in best_rounds))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -17,7 +18,7 @@ from pflrepro import __version__
 from pflrepro.cli import artefacts, bench, data, doctor, listing, run, stored
 from pflrepro.cli.arguments import Parser, read
 from pflrepro.cli.output import reserved_stdout, show, tell
-from pflrepro.errors import RunFailed, Stopped, UserError
+from pflrepro.errors import RunFailed, Stopped, UserError, traceback_wanted
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # what is told without the name of a file, whoever writes
 DONE, FAILED, BAD_INPUT, STOPPED, INTERRUPTED = 0, 1, 2, Stopped.CODE, 130
@@ -85,9 +86,7 @@ def _answer(argv: Sequence[str]) -> int:
 
 
 def _complain(error: Exception, code: int) -> int:
-    if os.environ.get("PFLREPRO_TRACEBACK", "") not in ("", "0"):
-        import traceback
-
+    if traceback_wanted():
         traceback.print_exception(error)
     tell(f"error: {error}")
     return code

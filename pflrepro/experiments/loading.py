@@ -11,7 +11,7 @@ from pflrepro.data.datasets import DATASETS, find, load_arrays
 from pflrepro.data.root import cache_path
 from pflrepro.data.root import data_root as resolve
 from pflrepro.errors import UserError
-from pflrepro.experiments.config import DataConfig
+from pflrepro.experiments.config import DataConfig, Experiment
 
 if TYPE_CHECKING:
     from pflrepro.data.arrays import Arrays
@@ -25,9 +25,11 @@ def arrays_of(dataset: str, data_root: str | Path | None = None) -> Arrays:
     return _read(*place_of(dataset, data_root))
 
 
-def load_federation(data: DataConfig, data_root: str | Path | None = None, device: str = "cpu") -> Federation:
-    """The clients and their samples, on a device; `UserError` if the partition is impossible on these data, or nobody has any sample
-    to train on, or to test with.
+def load_federation(
+    data: DataConfig | Experiment, data_root: str | Path | None = None, device: str = "cpu"
+) -> Federation:
+    """The clients and their samples, on a device, of an experiment too; `UserError` if the partition is impossible on these data, or
+    nobody has any sample to train on, or to test with.
 
     Example:
         >>> load_federation(DataConfig("digits", "iid", clients=5))
@@ -38,6 +40,7 @@ def load_federation(data: DataConfig, data_root: str | Path | None = None, devic
     from pflrepro.data.federation import Federation
     from pflrepro.data.partition import partition
 
+    data = data.data if isinstance(data, Experiment) else data
     arrays, spec = arrays_of(data.dataset, data_root), DATASETS[data.dataset]
     labels = torch.from_numpy(arrays.y)
     groups = None if arrays.group is None else torch.from_numpy(arrays.group)

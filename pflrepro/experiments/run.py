@@ -13,6 +13,7 @@ from pflrepro.experiments.history import rounds_to_test
 from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
+from pflrepro.experiments.runs import Runs
 from pflrepro.experiments.stopping import listening
 from pflrepro.experiments.store import Store
 from pflrepro.experiments.training import Job, Machine, done, train
@@ -23,7 +24,7 @@ log = logging.getLogger("pflrepro.run")
 @overload
 def run(experiments: Experiment, **how: Any) -> Run: ...
 @overload
-def run(experiments: Iterable[Experiment], **how: Any) -> list[Run]: ...
+def run(experiments: Iterable[Experiment], **how: Any) -> Runs: ...
 def run(
     experiments: Experiment | Iterable[Experiment],
     *,
@@ -37,7 +38,7 @@ def run(
     checkpoint_every: float = 20.0,
     keep: Sequence[Moment] = (),
     simulate: Callable[..., Any] | None = None,
-) -> Run | list[Run]:
+) -> Run | Runs:
     """The finished runs of the experiments, in their order (one run for one experiment).
 
     Experiments that differ only in their seed train side by side. A run that was killed goes on at its last checkpoint and ends with
@@ -69,7 +70,7 @@ def run(
     if None in runs:
         lost = jobs[runs.index(None)].id
         raise RunFailed(f"the run {lost} is not in the store any more: another process or hand removed it")
-    return runs[0] if single else runs
+    return runs[0] if single else Runs(runs)
 
 
 def _moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:

@@ -39,6 +39,7 @@ from pflrepro.experiments.identity import ID_LENGTH, identity, identity_digest, 
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
+from pflrepro.experiments.runs import Listed, Runs
 from pflrepro.places import chosen_folder
 
 ENVIRONMENT = "PFLREPRO_STORE"
@@ -56,7 +57,7 @@ class Health(NamedTuple):
     unreadable: list[str]
 
 
-class Store:
+class Store(Listed):
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
     The folder need not exist. Raises `UserError` if the name belongs to a file or can be nobody's. `made`: the ids of the runs that
@@ -176,14 +177,14 @@ class Store:
             self.set_aside(id, str(error))
             return None
 
-    def runs(self) -> list[Run]:
-        """All finished runs, in the order of their ids; damaged ones are reported and left out."""
-        found = self.health()
+    def runs(self, newest: int | None = None) -> Runs:
+        """All finished runs here in the order of their ids, or the newest ones; damaged ones are reported and left out."""
+        found = self.health(newest)
         for folder, reason in found.damaged:
             log.warning("run folder %s is damaged and left out: %s", folder.name, reason)
         for reason in found.unreadable:
             log.warning("a run is left out: %s", reason)
-        return found.finished
+        return Runs(found.finished)
 
     def unfinished(self) -> int:
         """How many runs were begun and are not done: in the making, or stopped and resumed when they are asked for again."""
@@ -209,10 +210,13 @@ class Store:
                 return found
         return None
 
-    def health(self) -> Health:
-        """All finished runs, each read and checked; nothing is changed."""
-        found = Health([], [], [])
-        for folder in self._folders():
+    def health(self, newest: int | None = None) -> Health:
+        """All finished runs (or the newest ones), each read and checked; nothing is changed."""
+        found, folders = Health([], [], []), self._folders()
+        if newest is not None:
+            marks = [(folder / DONE).stat().st_mtime_ns if (folder / DONE).exists() else 0 for folder in folders]
+            folders = [folder for _, folder in sorted(zip(marks, folders, strict=True), reverse=True)[:newest]]
+        for folder in folders:
             try:
                 if is_done(folder):
                     found.finished.append(read_run(folder))

@@ -17,10 +17,10 @@ from pflrepro.cores import usable_cores
 from pflrepro.errors import RunFailed, UserError, check_range, check_word
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import identify, lacking, open_store, packs, run
+from pflrepro.experiments.runs import Runs
 from pflrepro.experiments.stopping import listening
 
 if TYPE_CHECKING:
-    from pflrepro.experiments.result import Run
     from pflrepro.experiments.store import Store
 
 Task = tuple[Experiment, ...]
@@ -108,7 +108,7 @@ def sweep(
     workers: int | None = None,
     progress: bool = True,
     checkpoint_every: float = 20.0,
-) -> list[Run]:
+) -> Runs:
     """The finished runs of all experiments, in their order.
 
     Args:
@@ -146,7 +146,7 @@ def sweep(
     runs = [store.answer(job.id, job.experiment) for job in identified]
     if None in runs:
         raise RunFailed("a run of the sweep is not in the store any more: another process or hand removed it")
-    return runs
+    return Runs(runs)
 
 
 def _told(task: Task, message: str) -> str:

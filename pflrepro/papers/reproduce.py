@@ -54,7 +54,7 @@ def reproduce(
     values = _values(artefact, scale, dict(parameters or {}), figures, store)
     _check_folder(figures / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)
-    study = Study(artefact, **{name: values[name] for name in OF_STUDY if name in values})
+    study = Study(artefact, **{name: values[name] for name in OF_STUDY if values.get(name)})
     study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers)
     target = _executed_path(artefact, scale, executed, study.store, figures)
     before = _stamps(figures / artefact.paper)

@@ -167,7 +167,7 @@ def _shown(study: Study) -> str:
         pictures, tables = study.show(), study.table()
     except UserError as error:  # a picture of models that nobody has looked into yet
         return f"<p>{escape(str(error))}.</p>"
-    drawn = f"<figure>{pictures._repr_html_()}</figure>" if pictures.figures else ""
+    drawn = f"<figure>{pictures.html()}</figure>" if pictures.figures else ""
     return drawn + tables._repr_html_()
 
 

@@ -357,3 +357,6 @@ def test_a_federation_carries_its_proxy_data_in_their_own_units():
     assert federation.proxy.clients == 1 and len(federation.proxy.y) == 1797
     assert federation.proxy.unit == federation.unit
     assert load_federation(DataConfig("digits", clients=5)).proxy is None
+    experiment = Experiment.for_dataset("fedavg", "digits", clients=5)
+    of_experiment, of_data = load_federation(experiment), load_federation(experiment.data)
+    assert repr(of_experiment) == repr(of_data), "an experiment stands for its data"

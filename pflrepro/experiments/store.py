@@ -214,8 +214,8 @@ class Store(Listed):
         """All finished runs (or the newest ones), each read and checked; nothing is changed."""
         found, folders = Health([], [], []), self._folders()
         if newest is not None:
-            marks = [(folder / DONE).stat().st_mtime_ns if (folder / DONE).exists() else 0 for folder in folders]
-            folders = [folder for _, folder in sorted(zip(marks, folders, strict=True), reverse=True)[:newest]]
+            finished = [folder for folder in folders if (folder / DONE).exists()]
+            folders = sorted(finished, key=lambda folder: (folder / DONE).stat().st_mtime_ns, reverse=True)[:newest]
         for folder in folders:
             try:
                 if is_done(folder):

@@ -116,7 +116,7 @@ def test_a_store_shows_its_newest_runs(runs: Runs, store, monkeypatch) -> None:
     monkeypatch.setattr("pflrepro.experiments.runs.NEWEST", 1)
     assert store._repr_html_().count("<tr>") == 1 + 1
     read = []
-    monkeypatch.setattr(store, "_read", lambda id: read.append(id) or runs[0])
+    monkeypatch.setattr("pflrepro.experiments.store.read_run", lambda folder: read.append(folder) or runs[0])
     store._repr_html_()
     assert len(read) == 1, "the others are not read"
 

@@ -81,7 +81,7 @@ def duration(seconds: float) -> str:
 
     Example:
         >>> duration(0.42), duration(75), duration(7300)
-        ('0.4 s', '1 min 15 s', '2 h 2 min')
+        ('0.4 s', '1 min 15 s', '2 h 1 min')
     """
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from base64 import b64decode
 from types import SimpleNamespace
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from pflrepro import markup, notebook
+from pflrepro import catalogue, errors, lazy, markup, notebook
 from pflrepro.errors import CorruptFile, MissingData, UserError
+from pflrepro.experiments import runs
 from pflrepro.experiments.progress import Progress
 from pflrepro.style import new_figure, picture
 
@@ -125,6 +127,12 @@ def test_nothing_is_shown_where_nobody_watches(capsys) -> None:
 )
 def test_durations(seconds: float, said: str) -> None:
     assert notebook.duration(seconds) == said
+
+
+@pytest.mark.parametrize("module", [catalogue, errors, lazy, notebook, runs], ids=lambda module: module.__name__)
+def test_the_examples_of_the_docstrings_hold(module) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted and not found.failed
 
 
 # ---- pictures and pages ------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ _NAMES = {
     "describe": ".catalogue",
     "simulate": ".experiments.simulate",
     "Federation": ".data.federation",
+    "explore": ".explorer.experiment",
     "load_federation": ".experiments.loading",
     "Simulation": ".simulation.simulation",
     "Settings": ".settings",

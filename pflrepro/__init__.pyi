@@ -4,6 +4,7 @@ from pflrepro import cli as cli
 from pflrepro import conformance as conformance
 from pflrepro import data as data
 from pflrepro import experiments as experiments
+from pflrepro import explorer as explorer
 from pflrepro import metrics as metrics
 from pflrepro import models as models
 from pflrepro import papers as papers
@@ -22,6 +23,7 @@ from pflrepro.experiments.run import run as run
 from pflrepro.experiments.simulate import simulate as simulate
 from pflrepro.experiments.store import Store as Store
 from pflrepro.experiments.sweep import sweep as sweep
+from pflrepro.explorer.experiment import explore as explore
 from pflrepro.settings import Settings as Settings
 from pflrepro.simulation.simulation import Simulation as Simulation
 __version__: str

@@ -13,7 +13,18 @@ from pflrepro.cores import usable_cores
 from pflrepro.data.root import data_root as data_folder
 from pflrepro.errors import UserError
 
-PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "papermill", "jupyterlab")
+PACKAGES = (
+    "torch",
+    "torchvision",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pandas",
+    "matplotlib",
+    "papermill",
+    "jupyterlab",
+    "ipywidgets",
+)
 
 
 def examine(

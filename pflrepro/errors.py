@@ -53,6 +53,10 @@ class Stopped(SystemExit):
         super().__init__(self.CODE)
 
 
+class Paused(RunFailed):
+    """A run was asked to stop between two rounds: what it has is kept, and the same call goes on from there."""
+
+
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:
     """The error for a name that is not registered: lists the valid names, the nearest first.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -32,8 +32,8 @@ ROW_COLUMNS = ("accuracy", "spread", "low", "high", "interval", "seeds", "rounds
 TEST_COLUMNS = ("one", "other", "difference", "p", "adjusted", "test", "pairs")
 
 
-def compare(runs: Iterable[Run], rule: str = "best_round") -> Compared:
-    """Runs beside each other, those that differ only in the seed as one line.
+def compare(runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> Compared:
+    """Runs beside each other, those that differ only in the seed as one line; or as they are grouped, label -> runs, one a seed.
 
     rule: what is taken from a curve (`pflrepro.metrics.selection`). Raises `UserError` where there are no runs, or other things.
 
@@ -47,22 +47,17 @@ def compare(runs: Iterable[Run], rule: str = "best_round") -> Compared:
 class Compared:
     """What `compare` gives. Accuracies are in per cent.
 
-    runs: label -> runs, one a seed. A label is the method, and what else of the configuration is not the same in all lines.
+    runs: label -> runs, one a seed. A label, where none was given, is the method, and what else of the configuration is not the same in
+    all lines.
     """
 
-    def __init__(self, runs: Iterable[Run], rule: str = "best_round") -> None:
+    def __init__(self, runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> None:
         self.rule = check_rule(rule)
-        groups: dict[str, dict[int, Run]] = {}
-        for run in runs:
-            if not isinstance(run, Run):
-                raise UserError(f"compare takes finished runs, not {type(run).__name__} {run!r}")
-            groups.setdefault(run.experiment.changed(seed=0).canonical(), {})[run.experiment.seed] = run
-        if not groups:
+        self.runs = {label: list(each) for label, each in (runs if isinstance(runs, Mapping) else _lines(runs)).items()}
+        for run in (run for each in self.runs.values() for run in each):
+            _check(run)
+        if not self.runs or not all(self.runs.values()):
             raise UserError("there are no runs to compare")
-        labels = _labels([next(iter(group.values())).experiment for group in groups.values()])
-        self.runs: dict[str, list[Run]] = {
-            label: [group[seed] for seed in sorted(group)] for label, group in zip(labels, groups.values(), strict=True)
-        }
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -103,6 +98,7 @@ class Compared:
                     axes.fill_between(rounds, low, high, alpha=0.2, linewidth=0, color=line.get_color())
             moment = "after local training" if after else "before local training"
             axes.set(xlabel="round", ylabel=f"test accuracy {moment} (%)")
+            axes.xaxis.get_major_locator().set_params(integer=True)
             axes.legend()
         return figure
 
@@ -169,6 +165,23 @@ def _said(value: Any, digits: int) -> str:
     if not isinstance(value, float):
         return str(value)
     return "" if math.isnan(value) else f"{value:.2f}" if digits == 2 else f"{value:.3g}"
+
+
+def _lines(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Label -> runs that differ only in the seed, by their seeds."""
+    groups: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        _check(run)
+        groups.setdefault(run.experiment.changed(seed=0).canonical(), {})[run.experiment.seed] = run
+    labels = _labels([next(iter(group.values())).experiment for group in groups.values()])
+    return {
+        label: [group[seed] for seed in sorted(group)] for label, group in zip(labels, groups.values(), strict=True)
+    }
+
+
+def _check(run: Any) -> None:
+    if not isinstance(run, Run):
+        raise UserError(f"compare takes finished runs, not {type(run).__name__} {run!r}")
 
 
 def _same_clients(one: Run, other: Run) -> bool:

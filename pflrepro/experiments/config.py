@@ -148,6 +148,21 @@ class Experiment(Brief):
         """The same with other settings."""
         return self.changed(settings=replace(self.settings, **changes))
 
+    @property
+    def command(self) -> str:
+        """The command that runs it."""
+        parts, preset = [], Experiment.for_dataset("fedavg", self.data.dataset)
+        for own, usual in ((self.data, preset.data), (self.settings, preset.settings)):
+            for name, value in vars(own).items():
+                if value != getattr(usual, name):
+                    parts.append(_option(name, value))
+        model = f" --model {self.model}" if self.model != preset.model else ""
+        model += f" --dtype {self.dtype}" if self.dtype != preset.dtype else ""
+        options = "".join(f" --option {name}={value}" for name, value in self.options)
+        seed = f" --seeds {self.seed + 1}" if self.seed else ""  # this one is the last of them
+        start = f"pflrepro run --algorithm {self.algorithm} --dataset {self.data.dataset}"
+        return start + model + "".join(f" {part}" for part in parts if part) + options + seed
+
     def method(self) -> Method:
         """The method with its options."""
         return build_method(self.algorithm, dict(self.options))
@@ -224,3 +239,11 @@ def _positive_zero(value: Any) -> Any:
 def _set(target: Any, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         object.__setattr__(target, name, value)
+
+
+def _option(name: str, value: Any) -> str:
+    """A setting as `pflrepro run` takes it."""
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return "" if value is None or value == "" else f"--{flag} {value}"

@@ -16,6 +16,7 @@ from pflrepro.experiments.config import DataConfig, Experiment
 if TYPE_CHECKING:
     from pflrepro.data.arrays import Arrays
     from pflrepro.data.federation import Federation
+    from pflrepro.data.partition import Partition
 
 Stamp = tuple[int, int, int] | None
 
@@ -35,29 +36,40 @@ def load_federation(
         >>> load_federation(DataConfig("digits", "iid", clients=5))
         Federation(digits: 5 clients, 10 classes, 1347 training samples (269..270 a client), 450 test samples)
     """
-    import torch
-
     from pflrepro.data.federation import Federation
-    from pflrepro.data.partition import partition
 
     data = data.data if isinstance(data, Experiment) else data
     arrays, spec = arrays_of(data.dataset, data_root), DATASETS[data.dataset]
-    labels = torch.from_numpy(arrays.y)
-    groups = None if arrays.group is None else torch.from_numpy(arrays.group)
+    parts = partition_of(data, data_root)
+    places = {"root": data_root, "device": device}
+    return Federation.of(spec, arrays, parts, seed=data.partition_seed, proxy=_proxy(data, arrays, data_root), **places)
+
+
+def partition_of(data: DataConfig, data_root: str | Path | None = None) -> Partition:
+    """Which rows each client has, without what a data set's shift makes of them; `UserError` if that is impossible on these data.
+
+    Example:
+        >>> partition_of(DataConfig("digits", "iid", clients=5))
+        Partition(iid: 5 clients, 1,797 samples (359..360 a client))
+    """
+    import torch
+
+    from pflrepro.data.partition import partition
+
+    arrays = arrays_of(data.dataset, data_root)
     parts = partition(
         data.partition,
-        labels,
+        torch.from_numpy(arrays.y),
         data.clients,
         data.partition_seed,
-        groups=groups,
+        groups=None if arrays.group is None else torch.from_numpy(arrays.group),
         min_size=data.min_size,
         test_share=data.test_share,
     )
     for samples, kind in ((parts.train, "training"), (parts.test, "test")):
         if not any(map(len, samples)):
             raise UserError(f"partition {data.partition!r} gives no client {kind} samples: there is nothing to measure")
-    places = {"root": data_root, "device": device}
-    return Federation.of(spec, arrays, parts, seed=data.partition_seed, proxy=_proxy(data, arrays, data_root), **places)
+    return parts
 
 
 def _proxy(data: DataConfig, arrays: Arrays, data_root: str | Path | None) -> Federation | None:

@@ -127,18 +127,7 @@ class Run:
     @property
     def command(self) -> str:
         """The command that makes this run again."""
-        experiment, parts = self.experiment, []
-        preset = Experiment.for_dataset("fedavg", experiment.data.dataset)
-        for own, usual in ((experiment.data, preset.data), (experiment.settings, preset.settings)):
-            for name, value in vars(own).items():
-                if value != getattr(usual, name):
-                    parts.append(_option(name, value))
-        model = f" --model {experiment.model}" if experiment.model != preset.model else ""
-        model += f" --dtype {experiment.dtype}" if experiment.dtype != preset.dtype else ""
-        options = "".join(f" --option {name}={value}" for name, value in experiment.options)
-        seed = f" --seeds {experiment.seed + 1}" if experiment.seed else ""  # this one is the last of them
-        start = f"pflrepro run --algorithm {experiment.algorithm} --dataset {experiment.data.dataset}"
-        return start + model + "".join(f" {part}" for part in parts if part) + options + seed
+        return self.experiment.command
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Test accuracy over rounds, before and after local training."""
@@ -172,11 +161,3 @@ class Run:
             "run": self.id,
         } | ({"diverged": str(self.diverged)} if self.diverged else {})
         return facts(self._title(), rows)
-
-
-def _option(name: str, value: Any) -> str:
-    """A setting as `pflrepro run` takes it."""
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return f"--{flag}" if value else f"--no-{flag}"
-    return "" if value is None or value == "" else f"--{flag} {value}"

@@ -51,7 +51,8 @@ def run(
         progress: show a bar, where there is a terminal or a notebook.
         checkpoint_every: seconds between checkpoints, written after a round; 0 = after every round.
         keep: moments whose states are kept besides the last: `best`, or rounds (see `pflrepro.experiments.revive`).
-        simulate: makes the engine in place of `Simulation` (same arguments).
+        simulate: makes the engine in place of `Simulation` (same arguments). Where its `step` raises `Paused` before a round, what was
+            trained until then is saved, and `Paused` is what the call ends with.
 
     Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
     engine fails; what was checkpointed until then is resumed by the next call. A process that gets SIGTERM or SIGHUP meanwhile finishes

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pflrepro.errors import CorruptFile, RunFailed
+from pflrepro.errors import CorruptFile, Paused, RunFailed
 from pflrepro.experiments import environment
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
@@ -257,7 +257,10 @@ def _resumed(group: Group, store: Store, machine: Machine) -> Any:
 def _run_to_the_end(
     simulation: Any, group: Group, store: Store, machine: Machine, progress: Progress, keeper: Keeper
 ) -> None:
-    """Step until the last round, until the stop rule holds for every run, or until the process is asked to end and all is saved."""
+    """Step until the last round, until the stop rule holds for every run, or until the process is asked to end and all is saved.
+
+    An engine that raises `Paused` in place of a step is where its last round left it: that is saved.
+    """
     patience, count = group.jobs[0].experiment.settings.patience, len(group.jobs)
     started = saved = looked = time.monotonic()
     interval = machine.checkpoint_every
@@ -266,7 +269,12 @@ def _run_to_the_end(
     if keeper.keep and simulation.round:
         keeper.look(simulation)
     while not simulation.finished and None in stops:
-        simulation.step()
+        try:
+            simulation.step()
+        except Paused:
+            if simulation.round > group.round:
+                _save(simulation, group, store, machine, started)
+            raise
         if keeper.keep:
             keeper.look(simulation)
         now = time.monotonic()

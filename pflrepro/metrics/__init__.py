@@ -10,7 +10,8 @@ Names load their module on first use; nothing is imported here.
 * of features and models, looked inside: `mdl` (description length of a layer's features), `leakage` (samples recovered from uploads,
   PSNR), `representations` (features of any layer, t-SNE, Fisher ratio, distances), `separation` (of classes and clients, silhouette),
   `theory` (pFedFDA's Theorem 1, divergences between domains), `toy` (FedBR's model that goes on with half of the classes).
-  Tutorials: `notebooks/tutorials/{mdl,leakage,tsne}.ipynb`; pictures: the same names in `pflrepro.viz`.
+  Tutorials: `notebooks/tutorials/03_domain_bias.ipynb`, `03_description_length.ipynb`, `08_leakage.ipynb`; pictures: `mdl`,
+  `leakage`, `embedding` in `pflrepro.viz`.
 * between methods: `intervals` (bootstrap), `comparison` (paired tests).
 """
 

@@ -8,6 +8,7 @@ from pflrepro.papers import dbe_models as dbe_models
 from pflrepro.papers import dealt as dealt
 from pflrepro.papers import demo as demo
 from pflrepro.papers import engine as engine
+from pflrepro.papers import exploring as exploring
 from pflrepro.papers import fedbr_counts as fedbr_counts
 from pflrepro.papers import fedbr_figures as fedbr_figures
 from pflrepro.papers import fedbr_tables as fedbr_tables

@@ -1,7 +1,7 @@
 """A study: an artefact at a scale, with its evidence.
 
     study = papers.study("dbe/table5", scale="fast", seeds=3)
-    study.plan(); study.run(); study.frame; study.table(); study.show(); study.claims(); study.summary(); study.write()
+    study.plan(); study.run(); study.frame; study.table(); study.show(); study.claims(); study.summary(); study.explore(); study.write()
 
 It trains nothing before `run`; everything else reads what the store holds. In a notebook it shows itself: what is trained, on which
 data, with which options.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pflrepro.algorithms.registry import build_method, canonical_name
 from pflrepro.errors import MissingData, UserError
@@ -24,6 +25,9 @@ from pflrepro.papers.planning import Plan, plan
 from pflrepro.papers.registry import find, select
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings
+
+if TYPE_CHECKING:
+    from pflrepro.papers.exploring import CellExplorer
 
 
 class Study(Studied):
@@ -104,6 +108,12 @@ class Study(Studied):
     def summary(self) -> sentences.Sentences:
         """What was found, in plain sentences made from the numbers."""
         return sentences.summary(self)
+
+    def explore(self) -> CellExplorer:
+        """The table as widgets: a cell that is clicked shows its runs, curves, clients, configuration and commands."""
+        from pflrepro.papers.exploring import CellExplorer
+
+        return CellExplorer(self)
 
     def caption(self) -> str:
         """What stands under every number and picture: scale, data, seeds, rounds, rule."""

@@ -1,6 +1,7 @@
 # Written by `python -m pflrepro.stubs` from __all__ and _NAMES.
 from pflrepro.data.picture import bubbles as bubbles
 from pflrepro.viz import bars as bars
+from pflrepro.viz import clients as clients
 from pflrepro.viz import counts as counts
 from pflrepro.viz import dots as dots
 from pflrepro.viz import embedding as embedding

@@ -49,6 +49,17 @@ def test_a_line_is_a_method_and_its_numbers_are_those_of_the_seeds() -> None:
     assert compare(one, "last_round").table["accuracy"].tolist() == [25.0]
 
 
+def test_lines_keep_the_labels_they_are_given() -> None:
+    one, other = finished([[10, 30, 0]]), finished([[5, 15, 0]], algorithm="local")
+    found = compare({"published": [other], "mine": [one]})
+    assert found.table["accuracy"].to_dict() == {"published": 50.0, "mine": 100.0}
+    for wrong in ({}, {"empty": []}):
+        with pytest.raises(UserError, match="no runs"):
+            compare(wrong)
+    with pytest.raises(UserError, match="not str"):
+        compare({"wrong": "text"})
+
+
 def test_seeds_are_compared_by_t_and_equal_differences_by_their_signs() -> None:
     base = [[10, 30, 0], [8, 28, 0], [9, 25, 0]]
     one = [finished([row], seed) for seed, row in enumerate(base)]

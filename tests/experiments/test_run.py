@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from pflrepro.errors import MissingData, RunFailed, UserError
+from pflrepro.errors import MissingData, Paused, RunFailed, UserError
 from pflrepro.experiments.history import stops_at
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.run import run
@@ -379,3 +379,17 @@ def test_the_bar_starts_where_a_resumed_run_is_and_forgets_rounds_that_are_not_t
         progress.to(4)
         progress.end()
         assert (progress.bar.n, progress.bar.total) == (8, 8)
+
+
+@pytest.mark.parametrize("stopped_in", [0, 2])
+def test_an_engine_that_stops_between_rounds_loses_none_of_them(stopped_in, tmp_path, fake, make):
+    store = Store(tmp_path / "stopped")
+    fake.before_step = break_in_round(stopped_in, Paused("enough"))
+    with pytest.raises(Paused, match="enough"):
+        quick(make.experiment(), store, fake, checkpoint_every=1000.0)
+    assert store.find(make.experiment()) is None
+    fake.before_step = None
+    again = quick(make.experiment(), store, fake)
+    assert fake.built[-1].steps == 4 - stopped_in
+    whole = quick(make.experiment(), Store(tmp_path / "whole"), fake)
+    assert make.same_but_timings(again.history, whole.history)

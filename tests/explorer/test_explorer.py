@@ -1,0 +1,169 @@
+"""`pflrepro.explore()` without a screen: values are set and buttons pressed from Python, and what it shows is read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import pflrepro
+from pflrepro.checked import Between, Domain
+from pflrepro.data.datasets import DATASETS
+from pflrepro.errors import MissingData, UserError
+from pflrepro.explorer import controls
+from pflrepro.explorer.experiment import Explorer
+from pflrepro.explorer.training import Training
+
+
+@pytest.fixture
+def explorer(tmp_path) -> Explorer:
+    """Three clients of the digits, three rounds."""
+    made = pflrepro.explore("digits", store=tmp_path, backend="loop", workers=1)
+    made.clients.value, made.protocol["rounds"].value = 3, 3
+    return made
+
+
+def text(html: str) -> str:
+    return " ".join(re.sub("<[^>]+>", " ", html).split())
+
+
+def test_a_slider_redraws_the_bubbles_and_the_command(explorer: Explorer) -> None:
+    before = explorer._bubbles.value
+    explorer.partition_numbers["alpha"].value = 1.0
+    assert explorer.experiment.data.partition == "dirichlet:1"
+    assert explorer._bubbles.value != before and "data:image/png;base64," in explorer._bubbles.value
+    assert "3 clients with" in text(explorer._bubbles.value)
+    assert "--partition dirichlet:1 --clients 3 --rounds 3" in text(explorer._command.value)
+
+
+def test_kinds_of_partitions_bring_their_numbers(explorer: Explorer) -> None:
+    assert "file" not in explorer.kind.options and "group" not in explorer.kind.options  # digits have no groups
+    explorer.kind.value = "long-tail"
+    assert set(explorer.partition_numbers) == {"rho", "tau"}
+    explorer.kind.value = "iid"
+    assert explorer.partition == "iid" and explorer.partition_numbers == {}
+    explorer.kind.value = "pfedfda-dirichlet"
+    assert explorer.least.value == 63 and explorer.experiment.data.min_size is None  # its own
+
+
+def test_a_preset_keeps_the_options_of_its_partition(explorer: Explorer, monkeypatch) -> None:
+    usual = DATASETS["digits"]
+    changed = replace(usual.preset, partition="dirichlet:0.5+stratified", clients=7)
+    monkeypatch.setitem(DATASETS, "digits", replace(usual, preset=changed))
+    explorer._preset()
+    assert explorer.partition == "dirichlet:0.5+stratified" and explorer.clients.value == 7
+    explorer.kind.value = "iid"
+    assert explorer.partition == "iid"
+
+
+def test_what_cannot_be_is_said_and_not_run(explorer: Explorer) -> None:
+    explorer.least.value = 1000
+    assert "3 clients with min_size = 1000" in text(explorer._bubbles.value)
+    explorer.least.value = 10
+    assert "img" in explorer._bubbles.value
+    explorer.method.value, explorer.plugin.value = "local", "fedbr"
+    assert explorer.start.disabled and "local+fedbr" in text(explorer._command.value)
+    explorer.run()
+    explorer.wait()
+    assert explorer.runs == [] and "local+fedbr" in text(explorer._state.value)
+    explorer.plugin.value = "nothing"
+    assert not explorer.start.disabled
+
+
+def test_options_are_made_from_their_types(explorer: Explorer) -> None:
+    explorer.plugin.value = "dbe"
+    explorer.options["kappa"].value = 5.0
+    assert explorer.experiment.options == (("kappa", 5.0),)
+    explorer.method.value = "fedprox"
+    assert set(explorer.options) >= {"mu", "kappa"}
+    assert explorer.experiment.options == ()
+
+
+def test_runs_are_laid_over_each_other(explorer: Explorer) -> None:
+    explorer.run()
+    explorer.wait()
+    explorer.method.value = "local"
+    explorer.run()
+    explorer.wait()
+    assert [run.experiment.algorithm for run in explorer.runs] == ["fedavg", "local"]
+    assert explorer.chosen.value == ("fedavg", "local")
+    assert 'alt="curves of fedavg, local"' in explorer._curves.value
+    assert explorer._clients.value.count("<img") == 2
+    before = explorer._curves.value
+    explorer.after.value = True
+    assert explorer._curves.value != before
+    explorer.chosen.value = ("local",)
+    assert 'alt="curves of local"' in explorer._curves.value
+    assert not explorer.start.disabled and explorer.halt.disabled
+    explorer.run()
+    explorer.wait()
+    assert len(explorer.runs) == 2  # the same again is the same run
+
+
+def test_a_run_that_is_stopped_goes_on_where_it_was(explorer: Explorer, monkeypatch) -> None:
+    """Stopped by its button behind the second round; as if never stopped in the end."""
+    explorer.protocol["rounds"].value = 4
+    after, seen = Training.after_round, []
+
+    def press(training: Training, simulation) -> None:
+        after(training, simulation)
+        seen.append(simulation.round)
+        if simulation.round == 2:
+            explorer.halt.click()
+
+    monkeypatch.setattr(Training, "after_round", press)
+    explorer.start.click()
+    assert explorer.start.disabled and not explorer.halt.disabled
+    explorer.wait()
+    assert seen == [1, 2] and explorer.runs == []
+    assert "stopped behind round 2" in text(explorer._state.value)
+    monkeypatch.setattr(Training, "after_round", lambda training, simulation: seen.append(simulation.round))
+    explorer.start.click()
+    explorer.wait()
+    assert seen == [1, 2, 3, 4] and explorer.runs[0].rounds == 4
+
+
+def test_what_goes_wrong_in_a_run_is_told(explorer: Explorer, monkeypatch) -> None:
+    def broken(training: Training, simulation) -> None:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(Training, "after_round", broken)
+    explorer.run()
+    explorer.wait()
+    assert "ZeroDivisionError: by nothing" in text(explorer._state.value)
+    assert explorer.runs == [] and not explorer.start.disabled
+
+
+def test_it_is_a_picture_and_a_text_where_there_are_no_widgets(explorer: Explorer) -> None:
+    shown = explorer._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in shown
+    assert "<img" in shown["text/html"] and "pflrepro run --algorithm fedavg" in shown["text/html"]
+    assert shown["text/plain"] == "Explorer(fedavg on digits, dirichlet:0.1, 3 clients; 0 runs)"
+
+
+def test_what_there_is_not_is_refused_at_once(tmp_path) -> None:
+    with pytest.raises(UserError, match="unknown data set 'digit'"):
+        pflrepro.explore("digit")
+    with pytest.raises(UserError, match="unknown algorithm 'fedavgg'"):
+        pflrepro.explore("digits", "fedavgg")
+    with pytest.raises(MissingData, match="fmnist"):
+        pflrepro.explore("fmnist", data_root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "domain, value, kind",
+    [
+        (Domain(str, ("a", "b")), "b", "Dropdown"),
+        (Domain(bool), True, "Checkbox"),
+        (Domain(int, (), Between(1)), 3, "BoundedIntText"),
+        (Domain(float, (), Between(0, 1)), 0.5, "BoundedFloatText"),
+        (Domain(str), "word", "Text"),
+    ],
+)
+def test_a_control_holds_the_value_and_its_bounds(domain: Domain, value, kind: str) -> None:
+    made = controls.control("name", domain, value)
+    assert type(made).__name__ == kind and made.value == value
+    if domain.kind in (int, float):
+        made.value = -5
+        assert made.value == domain.bounds.low

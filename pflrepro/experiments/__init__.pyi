@@ -8,6 +8,7 @@ from pflrepro.experiments import environment as environment
 from pflrepro.experiments import failures as failures
 from pflrepro.experiments import files as files
 from pflrepro.experiments import fingerprints as fingerprints
+from pflrepro.experiments import folder as folder
 from pflrepro.experiments import history as history
 from pflrepro.experiments import identity as identity
 from pflrepro.experiments import loading as loading
@@ -23,6 +24,7 @@ from pflrepro.experiments import run as run
 from pflrepro.experiments import runs as runs
 from pflrepro.experiments import simulate as simulate
 from pflrepro.experiments import source as source
+from pflrepro.experiments import stopping as stopping
 from pflrepro.experiments import store as store
 from pflrepro.experiments import sweep as sweep
 from pflrepro.experiments import training as training

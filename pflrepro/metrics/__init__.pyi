@@ -4,6 +4,7 @@ from pflrepro.metrics import classification as classification
 from pflrepro.metrics import comparison as comparison
 from pflrepro.metrics import cost as cost
 from pflrepro.metrics import curves as curves
+from pflrepro.metrics import divergence as divergence
 from pflrepro.metrics import effort as effort
 from pflrepro.metrics import fairness as fairness
 from pflrepro.metrics import intervals as intervals

@@ -8,6 +8,7 @@ from pflrepro.simulation import failing as failing
 from pflrepro.simulation import graph as graph
 from pflrepro.simulation import inspection as inspection
 from pflrepro.simulation import launch as launch
+from pflrepro.simulation import lifetime as lifetime
 from pflrepro.simulation import loop as loop
 from pflrepro.simulation import memory_order as memory_order
 from pflrepro.simulation import participants as participants

@@ -264,7 +264,7 @@ def test_a_partition_file_is_in_row_order(tmp_path: Path) -> None:
         ([-1, -1, -1, -1], [0, 1, 0, 0], "values from -1 to -1"),
         ([0, 0, 1, 1], [0, 2, 0, 0], "other than 0 and 1"),
         ([0.0, 0.0, 1.0, 1.0], [0, 1, 0, 0], "'client' has dtype float64"),
-        ([[0], [0], [1], [1]], [0, 1, 0, 0], "not one entry a row"),
+        ([[0], [0], [1], [1]], [0, 1, 0, 0], "not one whole number a row"),
         (["a", "b", "c", "d"], [0, 1, 0, 0], "dtype"),
     ],
 )

@@ -98,7 +98,7 @@ def test_the_page_is_written_into_a_folder(study: Study, tmp_path: Path) -> None
     path = write_page(card, tmp_path / "new" / "folder")
     assert path.name == "index.html" and path.read_text("utf-8") == page(card)
     assert [each.name for each in path.parent.iterdir()] == ["index.html"]
-    with pytest.raises(UserError, match=r"cannot make the folder .*index\.html"):
+    with pytest.raises(UserError, match=r"--html must name a folder, not the file .*index\.html"):
         write_page(card, path)
 
 

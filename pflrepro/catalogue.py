@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, Entry
 from pflrepro.algorithms.registry import build_method, load_plugin
+from pflrepro.notation import display, formulas
 from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
 
 HEAD = """\
@@ -81,9 +82,8 @@ def page() -> str:
     costs |= {f"fedavg+{name}": cost_of_default(f"fedavg+{name}") for name in PLUGINS}
     any_cost = costs["fedavg"]
     table = COSTS.format(**vars(any_cost), samples=SAMPLES) + "".join(_cost(name, cost) for name, cost in costs.items())
-    options = "".join(_section(entry, type(listed[name])) for name, entry in ALGORITHMS.items())
-    options += "".join(_section(entry, load_plugin(name)) for name, entry in PLUGINS.items())
-    return f"{HEAD}{glance}{PLUGGED}{plugins}{names}{VARIED}{variants}{table}\n## Options\n{options}"
+    options = "".join(section(entry) for entry in (ALGORITHMS | PLUGINS).values())
+    return f"{HEAD}{glance}{PLUGGED}{plugins}{names}{VARIED}{variants}{table}\n## Rules and options\n{options}"
 
 
 def options_of(kind: type[Method]) -> list[Option]:
@@ -99,6 +99,28 @@ def summary_of(kind: type[Method]) -> str:
     return " ".join((inspect.getdoc(kind) or "").partition("Attributes:\n")[0].split())
 
 
+def section(entry: Entry) -> str:
+    """A method's rule as formulas, what its docstring says of it, and its options, in Markdown."""
+    kind = load_plugin(entry.name) if entry.name in PLUGINS else type(build_method(entry.name))
+    lines = [f"\n### {entry.title} (`{entry.name}`)\n"]
+    for paragraph in (inspect.getdoc(kind) or "").partition("Attributes:\n")[0].strip().split("\n\n"):
+        if paragraph.startswith("    "):
+            lines.append(f"```math\n{display(formulas(paragraph))}\n```\n")
+        else:
+            lines.append(f"{_escaped(' '.join(paragraph.split()))}\n")
+    if options := options_of(kind):
+        lines.append("| option | default | meaning and source |\n| --- | --- | --- |")
+        lines += [f"| `{o.name}` | {o.default} | {_escaped(o.text)} |" for o in options]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Plain text as Markdown: signs that it would read otherwise, but for what stands in backticks, get a backslash."""
+    parts = re.split("(`[^`]*`)", text)
+    parts[::2] = [re.sub(r"(?<!\w)([*_])|([*<|~])", r"\\\1\2", part) for part in parts[::2]]
+    return "".join(parts)
+
+
 def _attributes(doc: str) -> Iterator[tuple[str, str]]:
     _, _, section = doc.partition("Attributes:\n")
     body = re.split(r"\n(?=\S)", section, maxsplit=1)[0]
@@ -112,8 +134,8 @@ def _attributes(doc: str) -> Iterator[tuple[str, str]]:
 def _glance(entry: Entry, method: Method) -> str:
     kinds, kept = holders(method)
 
-    def held(*wanted: str) -> str:
-        return ", ".join(name for name, kind in kinds.items() if kind in wanted) or "-"
+    def groups(wanted: str) -> str:
+        return ", ".join(name for name, kind in kinds.items() if kind == wanted) or "-"
 
     other = ", ".join(f"{name} ({kind})" for name, kind in kinds.items() if kind not in ("shared", "personal")) or "-"
     memory = ", ".join(kept) or "-"
@@ -121,8 +143,8 @@ def _glance(entry: Entry, method: Method) -> str:
         f"`{entry.name}`",
         entry.title,
         _paper(entry),
-        held("shared"),
-        held("personal"),
+        groups("shared"),
+        groups("personal"),
         memory,
         other,
         entry.tested,
@@ -144,15 +166,6 @@ def _cost(name: str, cost: Cost) -> str:
     training = [f"{counts[part]:.3g}" for part in ("backward", "forward", "head_only", "products")]
     tests = ", ".join(f"{counts[part]:.3g}" for part in ("test_backward", "test_forward"))
     return f"| `{name}` | {' | '.join([*sizes, *training, tests, str(cost.server_steps)])} |\n"
-
-
-def _section(entry: Entry, kind: type[Method]) -> str:
-    options = options_of(kind)
-    lines = [f"\n### {entry.title} (`{entry.name}`)\n", f"{summary_of(kind)}\n"]
-    if options:
-        lines.append("| option | default | meaning and source |\n| --- | --- | --- |")
-        lines += [f"| `{o.name}` | {o.default} | {o.text.replace('|', chr(92) + '|')} |" for o in options]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

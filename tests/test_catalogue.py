@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 
 @dataclass(frozen=True)
 class Pulled(FineTuning):
-    """Pulled: w is held back.
+    """Pulled: w is pulled back.
 
     Tested: as it is.
 
@@ -39,7 +39,7 @@ def test_options_have_the_texts_of_the_class_and_of_those_it_builds_on() -> None
     assert (options["pull"].default, options["pull"].text) == (0.5, "how hard; 0.5 [off], as everybody takes it.")
     assert options["near"].text == options["far"].text == "two distances; 1 [?]."
     assert options["tune_epochs"].text.startswith("5 [FDA]")
-    assert catalogue.summary_of(Pulled) == "Pulled: w is held back. Tested: as it is."
+    assert catalogue.summary_of(Pulled) == "Pulled: w is pulled back. Tested: as it is."
 
 
 @pytest.mark.parametrize("name", [*ALGORITHMS, *PLUGINS])

@@ -12,10 +12,12 @@ from pflrepro.checked import Count
 
 @dataclass(frozen=True)
 class FedBABU(FineTuning):
-    """FedBABU: phi^{t+1} = sum_i p_i phi_i, trained under the common random head psi^0, which nobody ever trains.
+    """FedBABU: only the base is trained and averaged, under a common random head that nobody ever trains.
 
-    Tested: a copy of the model received, fine-tuned on the client's training data by the run's optimiser; nothing of it is kept.
-    After local training the model is tested as it stands, with psi^0.
+        phi_i <- SGD_phi l_i(phi, psi^0), phi^{t+1} = sum_i p_i phi_i
+
+    Tested: a copy of the model received, fine-tuned on the client's training data by the run's optimiser; nothing of it is kept. After
+    local training the model is tested as it stands, with psi^0.
 
     Attributes:
         tune_parts: `all` [LIB, DBE], `head` [FDA] or `base`.

@@ -13,8 +13,10 @@ from pflrepro.algorithms.task import Setup
 class FedPer(Method):
     """FedPer: the head stays at home; base and head train together.
 
-    min over phi, psi_1..psi_N of sum_i p_i l_i(phi, psi_i); phi^{t+1} = sum_i p_i phi_i. All heads start equal. Tested: the
-    received base with the own head, before local training [LIB].
+        min_{phi, psi_1..psi_N} sum_i p_i l_i(phi, psi_i)
+        phi^{t+1} = sum_i p_i phi_i
+
+    All heads start equal. Tested: the received base with the own head, before local training [LIB].
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:

@@ -16,8 +16,10 @@ from pflrepro.trees import Tree
 class LGFedAvg(Method):
     """LG-FedAvg: the mirror image of FedPer; the base stays at home, the head is shared, both train together.
 
-    psi^{t+1} = (1/m) sum_i psi_i [off]; all bases start from the common initial model. Global is the network's `head`, its last linear
-    layer or the classifier block that the network names so; the reference shares the last two or three layers.
+        psi^{t+1} = (1/m) sum_i psi_i [off]
+
+    All bases start from the common initial model. Global is the network's `head`, its last linear layer or the classifier block that
+    the network names so; the reference shares the last two or three layers.
     Tested: the own base with the received head; after local training with the own head, where it fits better [inferred: GRP-FED].
     """
 

@@ -4,15 +4,18 @@ VENV ?= .venv
 SCALE ?= fast
 # One process a core; the tests of a file stay together, as they share what they have trained.
 PYTEST_ARGS ?= -n auto --dist loadfile
+# Whether the notebooks of the site are run: off, or cache (a notebook that has not changed is not run again).
+EXECUTE ?= off
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all lab lint format clean
+.PHONY: help demo test test-all lab docs lint format clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    regenerate one table on bundled data (installs what it needs first)"
 	@echo "make test    run the tests of every method in its plain form (the same);  make test-all  all tests"
 	@echo "make lab     open JupyterLab on the notebooks"
+	@echo "make docs    build the documentation site into outputs/site;  EXECUTE=cache: with the tutorials' outputs"
 	@echo "make lint    check style and formatting;  make format  mend them"
 	@echo "make clean   remove the environment and what tools left behind"
 
@@ -27,6 +30,10 @@ test-all: $(VENV)/.installed-dev
 
 lab: $(VENV)/.installed
 	$(VENV)/bin/python -m jupyterlab notebooks
+
+docs: $(VENV)/.installed-docs
+	$(VENV)/bin/python -m sphinx -c docs/site -d outputs/site-cache -D nb_execution_mode=$(EXECUTE) --quiet --fail-on-warning . outputs/site
+	@echo "open outputs/site/index.html"
 
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check .
@@ -47,6 +54,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install --editable '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable '.[docs]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/bin/python:

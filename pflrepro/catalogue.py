@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, Entry
 from pflrepro.algorithms.registry import build_method, load_plugin
-from pflrepro.notation import display, formulas
+from pflrepro.notation import display, formulas, prose
 from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
 
 HEAD = """\
@@ -117,6 +117,12 @@ def section(entry: Entry) -> str:
 def _escaped(text: str) -> str:
     """Plain text as Markdown: signs that it would read otherwise, but for what stands in backticks, get a backslash."""
     parts = re.split("(`[^`]*`)", text)
+    parts[::2] = [_marked(prose(part)) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _marked(text: str) -> str:
+    parts = re.split(r"(\$[^$]*\$)", text)
     parts[::2] = [re.sub(r"(?<!\w)([*_])|([*<|~])", r"\\\1\2", part) for part in parts[::2]]
     return "".join(parts)
 

@@ -36,6 +36,11 @@ _TOKEN = re.compile(
     r"|(?P<script>[_^])(?P<of>\{|[A-Za-z]+|\d+|\*)|(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)"
     r"|(?P<sign><-|->|<=|>=|!=|\|\||\.\.|[|<>*~{}%])|(?P<other>.)"
 )
+_INLINE = re.compile(
+    rf"(?<![\w.$\\`-])(?:{GREEK.pattern}|[A-Za-z])(?:bar)?[\^~]?(?:[_^](?:\{{[^{{}}]*\}}|[A-Za-z0-9]+))+(?![\w`*])"
+)
+# a blank on either side of a word, but for one before a sign, is a product
+_PRODUCT = re.compile(r"(?<=[\w})]) (?=\\mathrm)|(\\mathrm\{[\w\\]+\}) (?=[A-Za-z(\\])")
 
 
 def formulas(doc: str) -> list[str]:
@@ -50,6 +55,11 @@ def tex(line: str) -> str:
     label = rf"\text{{{match['label']}}}" if match["label"] else ""
     source = rf"\quad\text{{{_plain(match['source'].strip())}}}" if match["source"] else ""
     return f"{label}{_formula(match['formula'])}{source}"
+
+
+def prose(text: str) -> str:
+    """Running text in which letters with an index or exponent (`p_i`, `w^{t+1}`, `mu^_i`) are inline formulas between dollar signs."""
+    return _INLINE.sub(lambda match: f"${_formula(match[0])}$", text)
 
 
 def display(lines: list[str]) -> str:
@@ -88,7 +98,7 @@ def _formula(text: str) -> str:
             parts.append(r",\quad")
         else:
             parts.append(SIGNS.get(match[0], match[0]))
-    return re.sub(" +", " ", "".join(parts)).strip()
+    return _PRODUCT.sub(r"\1\\, ", re.sub(" +", " ", "".join(parts)).strip())
 
 
 def _option(first: str, second: str) -> str:

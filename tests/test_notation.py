@@ -9,7 +9,7 @@ from matplotlib.mathtext import MathTextParser
 
 from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS, VARIANTS
 from pflrepro.algorithms.registry import build_method, load_plugin
-from pflrepro.notation import display, formulas, tex
+from pflrepro.notation import display, formulas, prose, tex
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from pflrepro.notation import display, formulas, tex
         ("<v, grad l(vbar)> > 0", r"\langle v, \nabla l(\bar{v})\rangle > 0"),
         ("theta_i^old - p_ij, f(a, b)", r"\theta _{i}^{\mathrm{old}} - p_{ij},\quad f(a, b)"),
         (
-            "server_rate (sigma_old + 1e-4) 3e2",
-            r"\mathrm{server\_rate} (\sigma _{\mathrm{old}} + 10^{-4}) 3 \cdot 10^{2}",
+            "server_rate F(sigma_old + 1e-4) 3e2",
+            r"\mathrm{server\_rate}\, F(\sigma _{\mathrm{old}} + 10^{-4}) 3 \cdot 10^{2}",
         ),
         (
             "argmin_{beta in [0, 1]} ||w||^2 * |P|",
@@ -57,3 +57,9 @@ def test_formulas_of_variants_can_be_drawn() -> None:
     assert len(lines) > 5
     for line in lines:
         drawn.parse(f"${tex(line)}$")
+
+
+def test_letters_with_an_index_are_formulas_in_running_text() -> None:
+    text = "c_i stays (mu^_i) as in w^{t+1}, theta_i^old; one-hot_x and weight_step stay text"
+    shown = "$c_{i}$ stays ($\\hat{\\mu }_{i}$) as in $w^{t+1}$, $\\theta _{i}^{\\mathrm{old}}$; one-hot_x and weight_step stay text"
+    assert prose(text) == shown

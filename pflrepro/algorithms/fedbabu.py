@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pflrepro.algorithms.finetuning import FineTuning
-from pflrepro.algorithms.phases import Part, held
+from pflrepro.algorithms.phases import Part, as_kind
 from pflrepro.algorithms.task import Setup
 from pflrepro.checked import Count
 
@@ -29,4 +29,4 @@ class FedBABU(FineTuning):
     tune_epochs: Count = 10
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return held(super().layout(setup), "frozen", "head")
+        return as_kind(super().layout(setup), "frozen", "head")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, cross_entropy
-from pflrepro.algorithms.phases import Clock, Part, Phase, held
+from pflrepro.algorithms.phases import Clock, Part, Phase, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import AtLeastOne
 from pflrepro.trees import Tree, repeat, select
@@ -41,7 +41,7 @@ class FedFomo(Method):
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return held(super().layout(setup), "personal")
+        return as_kind(super().layout(setup), "personal")
 
     def init_server(self, setup: Setup) -> Tree:
         models = Tree({name: repeat(part.params, setup.clients) for name, part in setup.parts.items()})

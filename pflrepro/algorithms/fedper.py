@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Part, held
+from pflrepro.algorithms.phases import Part, as_kind
 from pflrepro.algorithms.task import Setup
 
 
@@ -20,4 +20,4 @@ class FedPer(Method):
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return held(super().layout(setup), "personal", "head")
+        return as_kind(super().layout(setup), "personal", "head")

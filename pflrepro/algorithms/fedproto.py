@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, mean, one_hot
-from pflrepro.algorithms.phases import Part, held
+from pflrepro.algorithms.phases import Part, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree
@@ -38,7 +38,7 @@ class FedProto(Method):
     # ---- state -------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
         none = Tree(c=setup.zeros(setup.classes, setup.features), has=setup.zeros(setup.classes))
-        return held(super().layout(setup), "personal") | {"prototypes": Part("frozen", none)}
+        return as_kind(super().layout(setup), "personal") | {"prototypes": Part("frozen", none)}
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         prototypes = common.params.prototypes

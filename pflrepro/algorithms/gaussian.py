@@ -65,7 +65,7 @@ def split(z: Tensor, y: Tensor, mask: Tensor, key: Tensor, classes: int, folds: 
     """Stratified folds of the true rows: features [k, m, D] and one-hot memberships [k, m, C], zero where there is no row.
 
     Classes with fewer than k rows are left out. The others are laid out class by class, within a class by `key` [n] in [0, 1),
-    and dealt to the folds in turn, so that folds differ by one row at most, in every class and in total.
+    and assigned to the folds in turn, so that folds differ by one row at most, in every class and in total.
     """
     present = one_hot(y, classes, torch.float64) * mask.double()[:, None]
     kept = (present * (present.sum(0) >= folds)).sum(1) > 0

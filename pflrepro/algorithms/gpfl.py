@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pflrepro.algorithms.contract import Method, cross_entropy
-from pflrepro.algorithms.phases import Clock, Part, Phase, held
+from pflrepro.algorithms.phases import Clock, Part, Phase, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree, select
@@ -32,7 +32,7 @@ class CategoryEmbeddings(Method):
     decay: NonNegative = 0.1
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        parts = held(super().layout(setup), "personal", "head")
+        parts = as_kind(super().layout(setup), "personal", "head")
         table = setup.normal("gpfl/embeddings", setup.classes, setup.features)  # N(0, 1), as nn.Embedding
         return parts | {"embeddings": Part("shared", Tree(weight=table))}
 
@@ -80,7 +80,7 @@ class ConditionalValve(Method):
     decay: NonNegative = 0.1
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        parts, k = held(super().layout(setup), "personal", "head"), setup.features
+        parts, k = as_kind(super().layout(setup), "personal", "head"), setup.features
         layers = {"scale": nn.Linear, "scale_norm": nn.LayerNorm, "shift": nn.Linear, "shift_norm": nn.LayerNorm}
         sizes = {nn.Linear: (k, k), nn.LayerNorm: (k,)}
         drawn = {name: setup.module(f"gpfl/{name}", partial(layer, *sizes[layer])) for name, layer in layers.items()}

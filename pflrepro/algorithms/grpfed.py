@@ -1,4 +1,4 @@
-"""GRP-FED (Chou et al., 2021): a fair global model, and personal extractors held near its features by a discriminator."""
+"""GRP-FED (Chou et al., 2021): a fair global model, and personal extractors that a discriminator keeps near its features."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Part, held
+from pflrepro.algorithms.phases import Part, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.trees import Tree
 
@@ -24,7 +24,7 @@ class LGFedAvg(Method):
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return held(super().layout(setup), "personal", "base")
+        return as_kind(super().layout(setup), "personal", "base")
 
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         return Tree(params=uploads.params.mix(torch.full_like(cohort.p, 1 / len(cohort.p))))

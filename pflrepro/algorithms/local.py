@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Part, held
+from pflrepro.algorithms.phases import Part, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.trees import Tree
 
@@ -21,7 +21,7 @@ class Local(Method):
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return held(super().layout(setup), "personal")
+        return as_kind(super().layout(setup), "personal")
 
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         return Tree()

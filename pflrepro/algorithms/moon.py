@@ -1,4 +1,4 @@
-"""MOON (Li, He and Song, CVPR 2021): a client's features are held near the global model's and away from its own last ones."""
+"""MOON (Li, He and Song, CVPR 2021): a client's features are pulled towards the global model's and away from its own last ones."""
 
 from __future__ import annotations
 

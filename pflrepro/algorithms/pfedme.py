@@ -42,13 +42,13 @@ class PFedMe(Method):
     beta: NonNegative = 1.0
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
-        return super().init_client(setup, info) | Tree(held=setup.pick("shared", "personal"))
+        return super().init_client(setup, info) | Tree(personal=setup.pick("shared", "personal"))
 
     def phases(self, clock: Clock) -> list[Phase]:
         return [Phase(optimiser="plain")]
 
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
-        return super().model(common, own, client, ctx) | client.held
+        return super().model(common, own, client, ctx) | client.personal
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         received = super().model(common, own, client, ctx)
@@ -65,7 +65,7 @@ class PFedMe(Method):
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)
-        return kept | Tree(held=self.trained(local, ctx).only(client.held)), upload
+        return kept | Tree(personal=self.trained(local, ctx).only(client.personal)), upload
 
     def trained(self, local: Tree, ctx: Context) -> Tree:
         return local.theta

@@ -30,7 +30,7 @@ class Part:
     buffers: Tree = field(default_factory=Tree)
 
 
-def held(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]:
+def as_kind(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]:
     """`parts` with these groups (all, where none is named) of another kind."""
     return {name: replace(part, kind=kind) if not groups or name in groups else part for name, part in parts.items()}
 

@@ -105,9 +105,9 @@ class VHL(Method):
         value, real = super().loss(params, local, batch, ctx)
         if "virtual" not in batch:
             return value, real
-        held = ctx.common.supplied.virtual
-        rows = below(batch.virtual, len(held.y))
-        y, virtual = held.y[rows], self.forward(params, held.x[rows], ctx)
+        virtual_data = ctx.common.supplied.virtual
+        rows = below(batch.virtual, len(virtual_data.y))
+        y, virtual = virtual_data.y[rows], self.forward(params, virtual_data.x[rows], ctx)
         value = value + self.virtual_weight * F.cross_entropy(virtual.logits, self.target(y, ctx))
         v = self.unit(virtual)
         near = self.align(params, real, v.detach(), y, batch, ctx)

@@ -184,7 +184,7 @@ def renumbered_simulation(order: Sequence[int]) -> type[Simulation]:
 def reordered(value: np.ndarray, order: Sequence[int], name: str) -> np.ndarray:
     """`value` with every axis of clients (all axes of length N) in another order; a history's first axis is its rounds.
 
-    What belongs to the places in the cohort stays: places are dealt out by the clients' draws.
+    What belongs to the places in the cohort stays: places are assigned by the clients' draws.
     """
     if "/slot/" in name:
         return value

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pflrepro.data.partitions.dealing import divide
+from pflrepro.data.partitions.dividing import divide
 from pflrepro.data.partitions.kind import Data, Spec
 from pflrepro.data.partitions.parse import PARTITIONS, parse
 from pflrepro.data.partitions.rows import as_integers

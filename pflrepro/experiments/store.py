@@ -156,21 +156,21 @@ class Store:
         found = {question.text: question for question in (*questions(run.folder), *compact.questions(file))}
         return sorted(found.values(), key=lambda each: (each.name, each.round, each.text))
 
-    def get(self, id: str, *, held: bool = False) -> Run | None:
+    def get(self, id: str, *, locked: bool = False) -> Run | None:
         """The whole run with this id, or None; a damaged one is reported and set aside, unless another process uses it.
 
         A shorter beginning of an id stands for the only run, here or in `behind`, that has it; `UserError` where there is none, or
-        several. `held`: the caller holds the run's lock.
+        several. `locked`: the caller holds the run's lock.
         """
         if len(id) < ID_LENGTH:
             id = self.id_of(id)
-            return self.get(id, held=held) or self.compact(id)
+            return self.get(id, locked=locked) or self.compact(id)
         if not self._exists(id):
             return None
         try:
             return self._read(id)
         except CorruptFile as error:
-            if not held:
+            if not locked:
                 return self._look_again(id)
             self.set_aside(id, str(error))
             return None
@@ -272,7 +272,7 @@ class Store:
             )
             return None
         try:
-            return self.get(id, held=True)
+            return self.get(id, locked=True)
         finally:
             lock.release()
 

@@ -1,7 +1,7 @@
 """Minimum description length of features: the online codelength of a probe, many probes trained together [DBE section 4.2].
 
 All probes of a curve (subset sizes x seeds x clients) are trained together, cut into launches of similar batch widths that fit `memory`
-(`pflrepro.metrics.probe_training`); on a CPU launches are dealt out to the cores.
+(`pflrepro.metrics.probe_training`); on a CPU launches are shared out to the cores.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def within(one: str, other: str, points: float, columns: Sequence[str] | None = 
 
 @dataclass(frozen=True)
 class Grid:
-    """What claims are held against: the rows and columns of an artefact, what was measured, and the direction of each column.
+    """What claims are judged by: the rows and columns of an artefact, what was measured, and the direction of each column.
 
     lower: the cells where less is better. labels: row or column key -> as printed.
     """

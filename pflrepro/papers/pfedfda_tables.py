@@ -127,7 +127,7 @@ def _dealt(setting: Setting, alpha: str, model: str) -> Column:
 
 
 def dirichlet(setting: Setting, alpha: str) -> Setting:
-    """The same data dealt by Dirichlet shares of another concentration."""
+    """The same data divided by Dirichlet shares of another concentration."""
     return setting.with_(f"{setting.label}, Dir({alpha})", partition=f"pfedfda-dirichlet:{alpha}")
 
 

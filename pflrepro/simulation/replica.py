@@ -24,7 +24,7 @@ class Replica:
         server: the server's state. clients: every client's persistent state, stacked [N, ...]; its entry `slot` belongs to the
             places in the cohort instead, row k to place k.
         averaged: running statistics that the server averages, by group. kept: those that clients keep, role -> group, [N, ...].
-        held: `correct` and `loss` [N] of what an absent client last held (with receivers = selected).
+        absent: `correct` and `loss` [N] of the model that an absent client last had (with receivers = selected).
         after: correct predictions [N] after each client's last local training, -1 before its first.
         losses: `train_loss` and `objective` [N] of each client's last local training, NaN before its first.
         history: one list a name of `HISTORY`.
@@ -35,7 +35,7 @@ class Replica:
     clients: Tree
     averaged: Tree
     kept: Tree
-    held: Tree
+    absent: Tree
     after: np.ndarray
     losses: dict[str, np.ndarray]
     history: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in HISTORY})
@@ -52,7 +52,7 @@ class Replica:
             clients=clients,
             averaged=averaged,
             kept=repeat(kept, setup.clients),
-            held=Tree(correct=unknown, loss=unknown),
+            absent=Tree(correct=unknown, loss=unknown),
             after=np.full(setup.clients, -1, dtype=np.int64),
             losses={name: np.full(setup.clients, np.nan) for name in LOSSES},
         )
@@ -72,7 +72,7 @@ class Replica:
     @property
     def trees(self) -> dict[str, Tree]:
         """All device state that fixes the future, by name."""
-        return {name: getattr(self, name) for name in ("server", "clients", "averaged", "kept", "held")}
+        return {name: getattr(self, name) for name in ("server", "clients", "averaged", "kept", "absent")}
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that fixes the future and the history so far, as arrays."""

@@ -211,8 +211,8 @@ class Simulation:
         if not prefix:
             for name, values in replica.losses.items():
                 values[ids] = result.losses[name].double().cpu().numpy()
-        if "held" in result:
-            replica.held = replica.held.put(cohort_tree.id, result.held)
+        if "absent" in result:
+            replica.absent = replica.absent.put(cohort_tree.id, result.absent)
         if not self.traffic and not prefix:
             common, own = method.send(replica.server, cohort_tree)
             down = method.received(common, own[0]).size()
@@ -260,9 +260,9 @@ class Simulation:
         if self.settings.receivers == "all":
             return scores
         if self.round == 0:
-            replica.held = scores  # nobody has trained: all hold the common start
+            replica.absent = scores  # nobody has trained: all have the common start
             return scores
-        return replica.held.put(torch.as_tensor(ids, device=self.device), scores)
+        return replica.absent.put(torch.as_tensor(ids, device=self.device), scores)
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def state_of(self, index: int) -> dict[str, np.ndarray]:

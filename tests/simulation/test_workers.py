@@ -11,7 +11,7 @@ import torch
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method
 from pflrepro.errors import RunFailed
-from pflrepro.simulation.dealing import Dealer
+from pflrepro.simulation.row_pool import RowPool
 from pflrepro.simulation.workers import packed
 from pflrepro.trees import Tree
 
@@ -19,7 +19,7 @@ from pflrepro.trees import Tree
 @pytest.fixture
 def always_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows go to the worker processes even where that does not pay."""
-    monkeypatch.setattr(Dealer, "_pays", lambda self, program, work, load: self.workers.count > 1)
+    monkeypatch.setattr(RowPool, "_pays", lambda self, program, work, load: self.workers.count > 1)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class OwnSplit(Spec):
 
 @dataclass(frozen=True)
 class Drawn(Spec):
-    """A partition whose client x class sizes are drawn on the host, from the sizes of the classes alone; rows are dealt at random.
+    """A partition whose client x class sizes are drawn on the host, from the sizes of the classes alone; rows are assigned at random.
 
     draws: before a minimum size that was never reached is an error; 1 where every draw has the same sizes of clients.
     """

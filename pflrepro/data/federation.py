@@ -91,8 +91,10 @@ class Federation:
     ) -> Federation:
         """The federation of a data set's arrays and a partition of them, with what its clients see instead where it has a shift.
 
-        seed: of the partition. root: the data root, where shifts find the official test rows and keep corrupted images.
-        device: where the samples are moved first, so that what clients see is made there.
+        Args:
+            seed: of the partition.
+            root: the data root, where shifts find the official test rows and keep corrupted images.
+            device: where the samples are moved first, so that what clients see is made there.
         """
         rows = {side: [np.asarray(part.cpu()) for part in getattr(partition, side)] for side in ("train", "test")}
         x, y = (torch.from_numpy(values).to(device) for values in (arrays.x, arrays.y))

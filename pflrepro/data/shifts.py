@@ -61,7 +61,10 @@ class _Task:
 def shifted(spec: DatasetSpec, clients: Clients, seed: int, root: str | Path | None = None) -> Clients:
     """`clients` of the data set as they see it; the same object for a set without a shift.
 
-    seed: of the partition. Raises `MissingData` where a corruption lacks its photographs.
+    Raises `MissingData` where a corruption lacks its photographs.
+
+    Args:
+        seed: of the partition.
     """
     if not spec.shift:
         return clients

@@ -34,7 +34,10 @@ TEST_COLUMNS = ("one", "other", "difference", "p", "adjusted", "test", "pairs")
 def compare(runs: Iterable[Run], rule: str = "best_round") -> Compared:
     """Runs beside each other, those that differ only in the seed as one line.
 
-    rule: what is taken from a curve (`pflrepro.metrics.selection`). Raises `UserError` where there are no runs, or other things.
+    Raises `UserError` where there are no runs, or other things.
+
+    Args:
+        rule: what is taken from a curve (`pflrepro.metrics.selection`).
 
     Example:
         compared = pflrepro.compare(pflrepro.run(experiments))  # of two methods, say, three seeds each
@@ -46,7 +49,8 @@ def compare(runs: Iterable[Run], rule: str = "best_round") -> Compared:
 class Compared:
     """What `compare` gives. Accuracies are in per cent.
 
-    runs: label -> runs, one a seed. A label is the method, and what else of the configuration is not the same in all lines.
+    Attributes:
+        runs: label -> runs, one a seed. A label is the method, and what else of the configuration is not the same in all lines.
     """
 
     def __init__(self, runs: Iterable[Run], rule: str = "best_round") -> None:

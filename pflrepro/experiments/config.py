@@ -94,7 +94,8 @@ class Experiment:
     ) -> Experiment:
         """An experiment with the data set's preset (network, partition, settings).
 
-        `overrides`: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`.
+        Args:
+            overrides: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`.
         """
         preset = find(dataset).preset
         of_data = {f.name for f in fields(DataConfig)} - {"dataset"}
@@ -114,7 +115,8 @@ class Experiment:
     def from_dict(cls, values: Mapping[str, Any], *, recorded: bool = False) -> Experiment:
         """The experiment that `to_dict` describes; `UserError` for unknown or missing fields.
 
-        `recorded`: a description of a run that was made, whose names were checked then; no method or module is looked up.
+        Args:
+            recorded: a description of a run that was made, whose names were checked then; no method or module is looked up.
         """
         parts = {"data": DataConfig, "settings": Settings}
         if not isinstance(values, Mapping) or not all(isinstance(values.get(part), Mapping) for part in parts):

@@ -20,7 +20,10 @@ class Freed:
 def prune(store: Store, *, states: bool = False, dry_run: bool = False) -> list[Freed]:
     """Remove the damaged folders that were set aside, with `states` also the kept states of finished runs that nobody trains.
 
-    Histories and readings stay; what needs a state again trains the run again. dry_run: only say what would go.
+    Histories and readings stay; what needs a state again trains the run again.
+
+    Args:
+        dry_run: only say what would go.
     """
     freed = []
     for folder in sorted((store.root / "runs").glob("*.damaged-*")):

@@ -49,9 +49,11 @@ log = logging.getLogger("pflrepro.store")
 class Store:
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
-    The folder need not exist. Raises `UserError` if the name belongs to a file. `made`: the ids of the runs that were trained through
-    this object. `behind`: a folder of compact runs (`pflrepro.experiments.compact`) that is looked into where the store has nothing;
-    None: those that came with the package.
+    The folder need not exist. Raises `UserError` if the name belongs to a file.
+
+    Attributes:
+        made: the ids of the runs that were trained through this object.
+        behind: a folder of `compact` runs, looked into where the store has nothing; None: those that came with the package.
     """
 
     def __init__(self, root: str | Path | None = None, behind: str | Path | None = None) -> None:
@@ -88,7 +90,8 @@ class Store:
     ) -> Run | None:
         """The run of an experiment with the data of this data root, as far as it is asked for, or None.
 
-        known: what was found before, which is not read again; a run that is found joins it.
+        Args:
+            known: what was found before, which is not read again; a run that is found joins it.
         """
         place = (run_id(experiment, data_root), experiment)
         found = (known or {}).get(place) or self.answer(*place)
@@ -159,8 +162,10 @@ class Store:
     def get(self, id: str, *, locked: bool = False) -> Run | None:
         """The whole run with this id, or None; a damaged one is reported and set aside, unless another process uses it.
 
-        A shorter beginning of an id stands for the only run, here or in `behind`, that has it; `UserError` where there is none, or
-        several. `locked`: the caller holds the run's lock.
+        A shorter beginning of an id stands for the only run, here or in `behind`, that has it; `UserError` for none or several.
+
+        Args:
+            locked: the caller holds the run's lock.
         """
         if len(id) < ID_LENGTH:
             id = self.id_of(id)
@@ -356,7 +361,8 @@ class Store:
     ) -> Run:
         """Write the results and, last, the mark that the run is done; what they replace goes then.
 
-        `experiment`: what was asked for; the history may be longer.
+        Args:
+            experiment: what was asked for; the history may be longer.
         """
         folder = self.folder(id)
         kept = {

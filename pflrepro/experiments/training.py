@@ -46,8 +46,10 @@ class Job:
 class Machine:
     """How runs are computed, which changes their numbers by rounding at most.
 
-    checkpoint_every: seconds between checkpoints, 0 = after every round. simulate: what makes the engine; None: `Simulation`.
-    keep: the moments whose states are kept besides the last (`best`, rounds).
+    Attributes:
+        checkpoint_every: seconds between checkpoints, 0 = after every round.
+        simulate: what makes the engine; None: `Simulation`.
+        keep: the moments whose states are kept besides the last (`best`, rounds).
     """
 
     backend: str = "auto"

@@ -101,7 +101,8 @@ def std(accuracies: Any, ddof: int = 0) -> np.ndarray:
 def variation(accuracies: Any, overall: Any = None) -> np.ndarray:
     """Coefficient of variation: std / `overall`, float64 [...].
 
-    overall: the pooled accuracy of the same evaluation [GPFL Table 3]; default: the plain mean over clients.
+    Args:
+        overall: the pooled accuracy of the same evaluation [GPFL Table 3]; default: the plain mean over clients.
 
     Example:
         >>> float(variation([0.25, 0.75])), float(variation([0.25, 0.75], overall=0.625))

@@ -45,8 +45,12 @@ TARGETS = {
 def psnr(original: Tensor, recovered: Tensor, data_range: float = 1.0, start: int = 0) -> Tensor:
     """Peak signal-to-noise ratio in dB: 10 log10(data_range^2 / MSE), the mean over the dimensions from `start` on.
 
-    Infinite for equal samples, NaN where a number is NaN. data_range: largest minus smallest possible value. Arrays are taken too;
-    `UserError` for two different shapes.
+    Infinite for equal samples, NaN where a number is NaN.
+
+    Arrays are taken too; `UserError` for two different shapes.
+
+    Args:
+        data_range: largest minus smallest possible value.
 
     Example:
         >>> psnr(torch.zeros(2, 4), torch.full((2, 4), 0.1), 1.0).round(decimals=4).item()
@@ -291,8 +295,11 @@ class Recovered:
 def recover(seen: Observation, attack: Attack = Attack(), together: int | None = None) -> Recovered:
     """Runs the attack on all rows of `seen` and all restarts, on the device of the parameters.
 
-    together: rows, with all their restarts, at a time; default: as many dummies as `MEMORY` (2 GiB) holds by the estimate of
-    `bytes_each`, one at least. The numbers stay the same within rounding. `UserError` where `seen` has no row or no sample.
+    The numbers stay the same within rounding. `UserError` where `seen` has no row or no sample.
+
+    Args:
+        together: rows, with all their restarts, at a time; default: as many dummies as `MEMORY` (2 GiB) holds by the estimate of
+            `bytes_each`, one at least.
     """
     victims, shape = len(seen.client), seen.x.shape[1:]
     if not seen.x.numel():

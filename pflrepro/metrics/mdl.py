@@ -32,8 +32,10 @@ NARROWEST = 0.6  # of the widest batch of a launch: narrower ones would mostly b
 class Curve:
     """A learning curve of probes.
 
-    sizes: int64 [n], ascending, the last is M. losses: float64 [seeds, n], mean negative log-likelihood of the validation part in
-    nats. samples: of the whole set.
+    Attributes:
+        sizes: int64 [n], ascending, the last is M.
+        losses: float64 [seeds, n], mean negative log-likelihood of the validation part in nats.
+        samples: of the whole set.
     """
 
     sizes: np.ndarray
@@ -92,7 +94,9 @@ def curve_sizes(pool: int, probe: Probe = PROBE) -> np.ndarray:
 def summarise(curves: Sequence[Curve | None], how: str = "mean", unit: str = "nats") -> float:
     """One number of the clients' curves, NaN if there is none; a client without a curve is left out.
 
-    how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [DBE section 4.2, not settled].
+    Args:
+        how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [DBE section 4.2, not
+            settled].
 
     Example:
         >>> short, long = (Curve(np.array([10]), np.array([[loss]]), n) for loss, n in ((1.0, 12), (2.0, 36)))

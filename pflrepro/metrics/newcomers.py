@@ -124,7 +124,8 @@ def arrived(
 ) -> Simulation:
     """New clients with the trained server of seed number `index`, before their first round; see `newcomers`.
 
-    changes: of `Settings`; by default no round, all clients take part and receive.
+    Args:
+        changes: of `Settings`; by default no round, all clients take part and receive.
     """
     method = simulation.method
     check_replica(simulation, index)

@@ -89,11 +89,15 @@ def predict(
 ) -> Predictions:
     """The predictions of the clients' models of seed number `index`, as the method tests them (see `client_models`).
 
-    after: False, before local training (adapted where the method adapts); True, behind a further round's local training, run on copies.
-    pooled: whether every model is tested on all test samples (N times the work); False leaves E5 and E8 out.
-    ensemble: mean of softmax `probabilities` (recommended: GRP-FED only says that outputs are ensembled [?]) or of the raw `logits`
-        [LG-FedAvg, off]. keep_scores: keep [N, n, C] too, in float32 4 N n C bytes.
     Raises `UserError` if no client has test samples.
+
+    Args:
+        after: False, before local training (adapted where the method adapts); True, behind a further round's local training, run on
+            copies.
+        pooled: whether every model is tested on all test samples (N times the work); False leaves E5 and E8 out.
+        ensemble: mean of softmax `probabilities` (recommended: GRP-FED only says that outputs are ensembled [?]) or of the raw
+            `logits` [LG-FedAvg, off].
+        keep_scores: keep [N, n, C] too, in float32 4 N n C bytes.
 
     Example:
         >>> import pflrepro

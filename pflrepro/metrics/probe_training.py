@@ -158,7 +158,10 @@ def _outputs(weights: list[Tensor], biases: list[Tensor], x: Tensor) -> list[Ten
 def _put_gradients(weights: list[Tensor], biases: list[Tensor], values: list[Tensor], error: Tensor) -> None:
     """Into `grad` of all weights: the derivatives of the loss, whose derivative by the logits is `error` [B, C].
 
-    values: what each layer read, and the logits. Behind a layer of values h = ReLU(.) the error of its output is 0 where h is.
+    Behind a layer of values h = ReLU(.) the error of its output is 0 where h is.
+
+    Args:
+        values: what each layer read, and the logits.
     """
     for i in reversed(range(len(weights))):
         weights[i].grad, biases[i].grad = product(values[i].T, error), error.sum(0)

@@ -151,9 +151,11 @@ def layer_features(model: ClientModel, x: Tensor, layers: Sequence[str]) -> dict
 def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed: int = 0) -> list[np.ndarray]:
     """t-SNE of all snapshots in one projection: a float64 array [n, 2] for each, from scikit-learn.
 
-    perplexity: 30 [DBE section 4.3: not stated]. Starts from the first two principal components; `seed` fixes the rest.
-    Raises `UserError` where there are not more samples than the perplexity, all samples are equal, or have one number only, and for a
-    seed outside 0..2^32 - 1 (scikit-learn's).
+    Starts from the first two principal components; `seed` fixes the rest. Raises `UserError` where there are not more samples than
+    the perplexity, all samples are equal, or have one number only, and for a seed outside 0..2^32 - 1 (scikit-learn's).
+
+    Args:
+        perplexity: 30 [DBE section 4.3: not stated].
 
     Example:
         >>> plane = tsne([torch.eye(8), torch.eye(8) + 1.0], perplexity=4.0)
@@ -220,8 +222,12 @@ def fisher_ratio(features: Features) -> np.ndarray:
 class Distance:
     """How far two models' features of the same samples are apart, means over the samples.
 
-    euclidean: ||a - b||; relative: the same over the mean ||b||; cosine: 1 - cos(a, b) (a zero vector has cosine 0). NaN without
-    samples.
+    NaN without samples.
+
+    Attributes:
+        euclidean: ||a - b||.
+        relative: the same over the mean ||b||.
+        cosine: 1 - cos(a, b) (a zero vector has cosine 0).
     """
 
     euclidean: float

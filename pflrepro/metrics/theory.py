@@ -25,7 +25,11 @@ ELEMENTS = 2**22  # normal numbers drawn at once
 class Setting:
     """Clients that draw features from N(mu_k, Sigma_k), one class, one round, seen from client i [pFedFDA section 4.3, appendix E].
 
-    means: float64 [N, D]. covariances: [N, D, D], symmetric and positive semidefinite. samples: [N] n_k >= 1. client: i.
+    Attributes:
+        means: float64 [N, D].
+        covariances: [N, D, D], symmetric and positive semidefinite.
+        samples: [N] n_k >= 1.
+        client: i.
     """
 
     means: np.ndarray
@@ -64,8 +68,10 @@ class Setting:
     ) -> Setting:
         """Client 0 at distance ||mu_0 - mu_g|| = `shift` from the weighted mean; all others share one mean.
 
-        samples: n_0. others: n_k of the others, default `samples`. scale: standard deviation of every feature of client 0; the
-        others have 1.
+        Args:
+            samples: n_0.
+            others: n_k of the others, default `samples`.
+            scale: standard deviation of every feature of client 0; the others have 1.
 
         Example:
             >>> setting = Setting.of_shift(shift=2.0, samples=10, clients=2, features=5)

@@ -70,7 +70,8 @@ def dense(sizes: Sequence[int]) -> Plan:
 def perceptron(params: Tree, x: Tensor) -> Tensor:
     """Linear layers with ReLU between them: x [B, K] -> the output of the last layer; x itself without a layer.
 
-    params: `weight` and `bias` of every layer, as `first.weight` or in a tree a layer; layers in the order of their names.
+    Args:
+        params: `weight` and `bias` of every layer, as `first.weight` or in a tree a layer; layers in the order of their names.
     """
     leaves = list(params.leaves())
     for k, (bias, weight) in enumerate(zip(leaves[::2], leaves[1::2], strict=True)):

@@ -31,8 +31,13 @@ class SharedAffineGroupNorm(nn.Module):
 
 
 def norm_layer(kind: str, dims: int = 2) -> Norm:
-    """`batch`; `groups:G`, a group norm of G groups; `each:C`, of C channels a group; `shared:C`, the same with
-    `SharedAffineGroupNorm`. dims: 1 for signals, 2 for images."""
+    """A norm layer's constructor by name.
+
+    Args:
+        kind: `batch`; `groups:G`, a group norm of G groups; `each:C`, of C channels a group; `shared:C`, the same with
+            `SharedAffineGroupNorm`.
+        dims: 1 for signals, 2 for images.
+    """
     if kind == "batch":
         return (nn.BatchNorm1d, nn.BatchNorm2d)[dims - 1]
     word, _, number = kind.partition(":")
@@ -113,11 +118,13 @@ def _initialised(plan: Plan) -> Plan:
 def resnet18(shape: tuple[int, ...], classes: int, norm: str = "batch", stem: str = "imagenet") -> Plan:
     """ResNet-18 as torchvision's [protocol section 2]: 11,279,112 parameters for three channels and 200 classes.
 
-    stem: `imagenet`, 7x7 convolution with stride 2 and 3x3 max-pooling with stride 2, also on 64x64 [LIB]; `small`, a 3x3
-    convolution with stride 1 and no pooling, customary for images of 32x32 [inferred: no paper states one].
-    norm: `batch` [GPFL, DBE]; `each:32`, group norm of 32 channels a group (base 11,176,512); `shared:32`, the same with one
-    scale and shift a group, pFedFDA's (base 11,167,212, confirmed by its Table 8 [C]).
     DBE's positions are CONV-B1 (`conv`), B1-B2 .. B4-POOL (`b1` .. `b4`), POOL-FC (`pool`).
+
+    Args:
+        stem: `imagenet`, 7x7 convolution with stride 2 and 3x3 max-pooling with stride 2, also on 64x64 [LIB]; `small`, a 3x3
+            convolution with stride 1 and no pooling, customary for images of 32x32 [inferred: no paper states one].
+        norm: `batch` [GPFL, DBE]; `each:32`, group norm of 32 channels a group (base 11,176,512); `shared:32`, the same with one
+            scale and shift a group, pFedFDA's (base 11,167,212, confirmed by its Table 8 [C]).
     """
     channels, *_ = image(shape)
     layer = norm_layer(norm)
@@ -142,8 +149,10 @@ def resnet_cifar(
     GRP-FED's "ResNet-30" is not of the form 6n + 2 [GRP-FED notes section 6]: read as 30 convolutions in residual blocks, `blocks`
     = 5, 5, 5 (the body of ResNet-32, default), or as 30 layers with weights, 5, 5, 4. FedBR's released code holds 3, 3, 3 with
     group norm of 2 groups [C]. Shortcuts are parameter-free, as for CIFAR in the paper that introduced ResNets [inferred].
-    norm: `batch`, or `groups:8`, our choice where GRP-FED's network is wanted without running statistics [inferred].
-    hidden: the head has a hidden layer of 64 [P; width ?], else it is linear.
+
+    Args:
+        norm: `batch`, or `groups:8`, our choice where GRP-FED's network is wanted without running statistics [inferred].
+        hidden: the head has a hidden layer of 64 [P; width ?], else it is linear.
     """
     channels, *_ = image(shape)
     layer = norm_layer(norm)
@@ -160,9 +169,11 @@ def resnet_cifar(
 def resnet_ecg(shape: tuple[int, ...], classes: int, norm: str = "batch") -> Plan:
     """GRP-FED's "5-layer 1D ResNet" for ECG [P; layer shapes are the notes' own, section 6 ?].
 
-    Convolution of width 7, stride 2, to 32 channels; residual blocks of two convolutions of width 5 to 64 and to 128 channels,
-    each with stride 2 and a 1x1 shortcut with norm; global average pool, K = 128. The head has a hidden layer of 128 [P; width ?].
-    norm: `batch` [inferred], or `groups:8`, our choice.
+    Convolution of width 7, stride 2, to 32 channels; residual blocks of two convolutions of width 5 to 64 and to 128 channels, each
+    with stride 2 and a 1x1 shortcut with norm; global average pool, K = 128. The head has a hidden layer of 128 [P; width ?].
+
+    Args:
+        norm: `batch` [inferred], or `groups:8`, our choice.
     """
     channels, length = signal(shape)
     layer = norm_layer(norm, dims=1)

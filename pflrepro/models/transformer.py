@@ -46,7 +46,8 @@ class Attention(nn.Module):
 class Encoder(nn.Module):
     """s <- s + attention(norm1(s)); s <- norm2(s); s <- s + mlp(s): the second residual branches off behind norm2 [C].
 
-    `attention` and `path`: probabilities to drop an attention weight, and to drop a branch of a sample.
+    Attributes:
+        attention, path: probabilities to drop an attention weight, and to drop a branch of a sample.
     """
 
     def __init__(self, width: int, heads: int, hidden: int, attention: float = 0.0, path: float = 0.0) -> None:

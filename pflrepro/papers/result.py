@@ -67,7 +67,11 @@ def marked(word: str) -> str:
 class Cell:
     """One cell: what is printed, what was measured, one value a seed.
 
-    values: seed -> value. runs: seed -> run. reason: why nothing, or less than asked for, is there. rising: see `papers.claims`.
+    Attributes:
+        values: seed -> value.
+        runs: seed -> run.
+        reason: why nothing, or less than asked for, is there.
+        rising: see `papers.claims`.
     """
 
     row: Row

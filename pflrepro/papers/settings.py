@@ -49,8 +49,10 @@ _OF_DATA = tuple(field.name for field in fields(DataConfig) if field.name not in
 class Setting:
     """One setting.
 
-    label: as a column or a panel prints it. partition, clients, model: see `pflrepro.Experiment`. protocol: fields of `Settings` and
-    `DataConfig`, with this setting's own changes in it.
+    Attributes:
+        label: as a column or a panel prints it.
+        partition, clients, model: see `pflrepro.Experiment`.
+        protocol: fields of `Settings` and `DataConfig`, with this setting's own changes in it.
     """
 
     label: str

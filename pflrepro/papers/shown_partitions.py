@@ -35,8 +35,12 @@ NO_REFERENCE = "no reference"
 
 @dataclass(frozen=True)
 class ShownPartition:
-    """A partition as it is declared. reference: name of shipped counts, "" without. equal: the recipe needs the class sizes only, and
-    all classes are equally large; else the labels of the data are read."""
+    """A partition as it is declared.
+
+    Attributes:
+        reference: name of shipped counts, "" without.
+        equal: the recipe needs the class sizes only, and all classes are equally large; else the labels of the data are read.
+    """
 
     setting: Setting
     reference: str = ""
@@ -47,9 +51,13 @@ class ShownPartition:
 class Panel:
     """A partition as it is drawn.
 
-    setting: the declared one, or its stand-in. counts: ours, int64 [clients, classes]; None where the data are not at hand, and then
-    `lacking` says so. reference: the shipped counts, or None; origin: what they are. names: the clients' names. fingerprint: of the
-    data behind the counts, "" where class sizes were enough.
+    Attributes:
+        setting: the declared one, or its stand-in.
+        counts: ours, int64 [clients, classes]; None where the data are not at hand, and then `lacking` says so.
+        reference: the shipped counts, or None.
+        origin: what they are.
+        names: the clients' names.
+        fingerprint: of the data behind the counts, "" where class sizes were enough.
     """
 
     label: str

@@ -29,7 +29,9 @@ from pflrepro.papers.timing import Timings
 class Study(Studied):
     """An artefact at a scale, to run and to look at; see `Studied` for what it holds.
 
-    artefact: its id, or one of one's own. also: methods of one's own beside the paper's, `module:Class` or registered names.
+    Attributes:
+        artefact: its id, or one of one's own.
+        also: methods of one's own beside the paper's, `module:Class` or registered names.
     """
 
     def __init__(self, artefact: str | Artefact, scale: str = "fast", *, also: Sequence[str] = (), **how: Any) -> None:

@@ -56,7 +56,10 @@ def html(frame: pd.DataFrame, titles: Mapping[str, str] | None = None) -> str:
     """A data frame of texts as an HTML table that takes its colours from the page; the index is left out.
 
     Each level of the header is a line, equal neighbours are one cell; numbers stand to the right. `**x**` is bold, `<u>x</u>`
-    underlined. titles: what a mark at the end of a text means, shown over it.
+    underlined.
+
+    Args:
+        titles: what a mark at the end of a text means, shown over it.
     """
     header = [_levels(name) for name in frame.columns]
     lines = [[str(text) for text in line] for line in frame.itertuples(index=False)]

@@ -46,7 +46,8 @@ class Choice:
 def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -> Choice:
     """The backend that `request` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU.
 
-    `activations`: see the function of that name, for the run's network.
+    Args:
+        activations: see the function of that name, for the run's network.
     """
     name, workers, chunk, memory = request.backend, request.workers, request.chunk, request.memory
     check_word("backend", name, BACKENDS)

@@ -69,8 +69,11 @@ def evaluate_one(program: Program, launch: Launch, i: int) -> Tree:
 class Participant:
     """Row `i` of a launch: what it received, its own row, and its round.
 
-    training: whether its parameters are laid out for many steps (`fast_layout`): else each step would mix two memory orders, at several
-    times the cost. What many rows received is laid out once a launch; supplied data stay as they are.
+    What many rows received is laid out once a launch; supplied data stay as they are.
+
+    Attributes:
+        training: whether its parameters are laid out for many steps (`fast_layout`): else each step would mix two memory orders, at
+            several times the cost.
     """
 
     def __init__(self, program: Program, launch: Launch, i: int, training: bool = False) -> None:

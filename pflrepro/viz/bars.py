@@ -63,7 +63,11 @@ def share_figure(
 ) -> Figure:
     """Percent of every class, one panel a title; compared: the first in grey, which is what the others are compared with.
 
-    columns: title -> [C] percent; names: of the C classes. `UserError` where the lengths differ.
+    `UserError` where the lengths differ.
+
+    Args:
+        columns: title -> [C] percent.
+        names: of the C classes.
     """
     from matplotlib.ticker import MaxNLocator
 

@@ -46,9 +46,10 @@ def planes(
 ) -> Figure:
     """One panel a snapshot, all in one projection (`pflrepro.metrics.representations.tsne`).
 
-    titles: of the panels, several lines where they have some; None: round and moment of the `Features`. colour: `class` (hues around
-    the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one shape); a colour bar tells which hue is
-    which.
+    Args:
+        titles: of the panels, several lines where they have some; None: round and moment of the `Features`.
+        colour: `class` (hues around the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one
+            shape); a colour bar tells which hue is which.
     """
     _check(snapshots, points, colour)
     count = _count(snapshots, colour)
@@ -164,7 +165,10 @@ def _scatter(panel: Axes, snapshot: Snapshot, points: np.ndarray, colour: str, l
 def predictions(shares: np.ndarray, present: np.ndarray, title: str = "") -> Figure:
     """What each client's classifier predicts: [N, C] shares as a map; a dot marks the classes that the client trained on.
 
-    FedBR's figure 3(b), one row a client. `present`: bool [N, C].
+    FedBR's figure 3(b), one row a client.
+
+    Args:
+        present: bool [N, C].
     """
     shares, present = np.asarray(shares), np.asarray(present)
     if shares.ndim != 2 or shares.shape != present.shape:

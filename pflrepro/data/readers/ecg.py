@@ -26,8 +26,11 @@ _MOST_SAMPLES = 10_000_000
 def beats(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """float32 [beats, 256]: lead MLII around every beat of one of the classes of `SYMBOLS`; group = record number.
 
-    Each window has mean 0 and standard deviation 1 (a flat one is all zero). Left out: other annotations, beats nearer to an end
-    of the record than a window reaches. `paths`: "100.hea", "100.dat", "100.atr" and so on, those of a record in one folder.
+    Each window has mean 0 and standard deviation 1 (a flat one is all zero). Left out: other annotations, beats nearer to an end of
+    the record than a window reaches.
+
+    Args:
+        paths: "100.hea", "100.dat", "100.atr" and so on, those of a record in one folder.
     """
     wfdb = _wfdb()
     records = sorted({role.partition(".")[0] for role in paths})

@@ -32,9 +32,11 @@ VERDICTS = {
 class Counts(Shown):
     """Partitions.
 
-    partitions: one panel each. orderings: (label, label, source): the first partition is claimed to be the more heterogeneous, by the
-    mean total variation of its clients; one draw of each, so the sign decides. shares: the classes of all clients together and of selected
-    ones as bars are the main picture, of the first partition.
+    Attributes:
+        partitions: one panel each.
+        orderings: (label, label, source): the first partition is claimed to be the more heterogeneous, by the mean total variation
+            of its clients; one draw of each, so the sign decides.
+        shares: the classes of all clients together and of selected ones as bars are the main picture, of the first partition.
     """
 
     partitions: tuple[ShownPartition, ...]

@@ -63,8 +63,11 @@ KINDS = {
 class Curves(Shown):
     """Curves.
 
-    kinds: words of `KINDS`; a panel each, column by column. over: `rounds`, or `seconds` of training so far. rows, columns: keys (none:
-    all that are run). smooth: tests of a moving mean, odd; 1: none.
+    Attributes:
+        kinds: words of `KINDS`; a panel each, column by column.
+        over: `rounds`, or `seconds` of training so far.
+        rows, columns: keys (none: all that are run).
+        smooth: tests of a moving mean, odd; 1: none.
     """
 
     kinds: tuple[str, ...] = ("accuracy",)

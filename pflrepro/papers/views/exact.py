@@ -47,7 +47,9 @@ class Found:
 class Exact(Shown):
     """What a function computes without training.
 
-    compute: gives it; it is asked several times and should remember. draw: its pictures by name, the main one under "".
+    Attributes:
+        compute: gives it; it is asked several times and should remember.
+        draw: its pictures by name, the main one under "".
     """
 
     compute: Callable[[], Found]

@@ -72,7 +72,8 @@ class Subject:
     """A method on one network, and the runs that its checks share.
 
     Args:
-        method: a registered name or `module:Class`, a class, or an instance. options: its hyper-parameters.
+        method: a registered name or `module:Class`, a class, or an instance.
+        options: its hyper-parameters.
         model: a name in `pflrepro.models.MODELS`; with batch norm, incomplete batches are dropped.
         zero_rate: options that stop all learning of the method's own, beside the run's rate of 0.
         moves: entries of the state that a rate of 0 does not hold still, by the start of their path -> why.

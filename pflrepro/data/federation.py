@@ -31,10 +31,12 @@ class Federation:
     """Samples on a device and each client's training, validation and test rows.
 
     Attributes:
-        x: [n, ...] raw samples as stored (uint8 images stay uint8). y: [n] int64 labels.
+        x: [n, ...] raw samples as stored (uint8 images stay uint8).
+        y: [n] int64 labels.
         rows: split ("train", "valid", "test") -> one int64 array of row numbers a client, on the host.
-        classes: C, the number of labels. unit: (scale, offset), a sample is trained on as scale * x + offset; each of them one
-            number, or one a channel (the first axis of a sample).
+        classes: C, the number of labels.
+        unit: (scale, offset), a sample is trained on as scale * x + offset; each of them one number, or one a channel (the first
+            axis of a sample).
         name: the data set's name, for pictures and messages.
         proxy: samples of another origin that methods may hand to all clients, as a federation of their own; or None.
 

@@ -67,7 +67,8 @@ class Experiment:
     """One run: a method on data, with one seed. Checked on construction; every wrong value is a one-line `UserError`.
 
     Attributes:
-        algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`. options: the method's own settings, as pairs or a mapping.
+        algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`.
+        options: the method's own settings, as pairs or a mapping.
         model: a name in `pflrepro.models.MODELS`, with `@layer` cut elsewhere.
         settings: the protocol.
         seed: of everything but the partition.

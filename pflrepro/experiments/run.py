@@ -44,7 +44,8 @@ def run(
     is read as far as it is asked for. Runs that another process is making are waited for.
 
     Args:
-        store: where runs are kept (a `Store` or its folder). data_root: where the data sets are.
+        store: where runs are kept (a `Store` or its folder).
+        data_root: where the data sets are.
         backend, device, workers, memory: see `pflrepro.simulation.Simulation`; none of them is part of a run's identity.
         progress: show a bar, where there is a terminal or a notebook.
         checkpoint_every: seconds between checkpoints, written after a round; 0 = after every round.

@@ -75,9 +75,12 @@ class Timing:
     """The time of a run, in seconds on the machine that ran it.
 
     Attributes:
-        iteration: mean time of a round, from training to tests. evaluation: the part of it that tests take. aggregation: the part that
-            the server takes (its phases, aggregation, the clients' stores); NaN for a run made before that was kept.
-        iterations: rounds to convergence, see `curves.iterations_to_convergence`. total: iterations * iteration.
+        iteration: mean time of a round, from training to tests.
+        evaluation: the part of it that tests take.
+        aggregation: the part that the server takes (its phases, aggregation, the clients' stores); NaN for a run made before that
+            was kept.
+        iterations: rounds to convergence, see `curves.iterations_to_convergence`.
+        total: iterations * iteration.
     """
 
     iteration: float

@@ -22,7 +22,8 @@ class ClientSpread:
     """The spread over clients of one evaluation (scalars), or of all evaluations of a run (arrays [E]).
 
     Attributes:
-        mean: plain mean over clients. pooled: sum_i correct_i / sum_i n_i.
+        mean: plain mean over clients.
+        pooled: sum_i correct_i / sum_i n_i.
         std: population standard deviation (ddof 0), unweighted [GPFL Table 3, LIB].
         std_unbiased: the same with ddof 1 [FDA-code: the brackets of pFedFDA's tables]; NaN for one client.
         variation: coefficient of variation, std / pooled [GPFL Table 3, printed times 100].

@@ -85,10 +85,13 @@ class Observation:
 
     Attributes:
         network: the attacked modules as a function; its output is [B, *outputs].
-        params: stacked trees [V, ...], where gradients are taken. delta: the same keys, the observed "gradient".
-        x: the true samples [V, B, ...] as they were trained on; only for comparison. outputs: shape of one output.
-        client, batch: of each row. target: its name, for captions. activations: values that the network gives for one sample, for the
-            estimate of the memory; 0 where it is not known.
+        params: stacked trees [V, ...], where gradients are taken.
+        delta: the same keys, the observed "gradient".
+        x: the true samples [V, B, ...] as they were trained on; only for comparison.
+        outputs: shape of one output.
+        client, batch: of each row.
+        target: its name, for captions.
+        activations: values that the network gives for one sample, for the estimate of the memory; 0 where it is not known.
     """
 
     network: Network
@@ -232,8 +235,11 @@ class Attack:
             softmax(y~) [Zhu et al. 2019].
         low, high: s(x~) = low + (high - low) sigmoid(x~); 0 and 1 [LIB], also where the samples lie in [-1, 1].
         optimiser: `lbfgs`, PyTorch's without line search, `inner` iterations a step [LIB; Zhu et al. 2019], or `adam`.
-        lr: 1 for L-BFGS (PyTorch's default) [LIB]; 0.1 serves Adam [off]. steps: 100 outer steps [LIB]. inner: 20 [LIB].
-        restarts: dummies a victim; the one whose gradient matches best is kept (1 [LIB]). seed: of the dummies.
+        lr: 1 for L-BFGS (PyTorch's default) [LIB]; 0.1 serves Adam [off].
+        steps: 100 outer steps [LIB].
+        inner: 20 [LIB].
+        restarts: dummies a victim; the one whose gradient matches best is kept (1 [LIB]).
+        seed: of the dummies.
     """
 
     objective: str = "mse"
@@ -264,7 +270,8 @@ class Recovered:
     """The outcome of an attack.
 
     Attributes:
-        x: [V, B, ...] the best restart's samples. loss: [V] its matching loss; both NaN where every restart diverged.
+        x: [V, B, ...] the best restart's samples.
+        loss: [V] its matching loss; both NaN where every restart diverged.
         every, losses: [V, R, B, ...] and [V, R] of all restarts, NaN where one diverged (its loss or a sample is not finite).
         seen, attack: what was attacked and how.
     """

@@ -131,7 +131,8 @@ def curves(
     at least.
 
     Args:
-        classes: C, all classes; a set may lack some, or have one only. seed: keys subsets, orders and initial weights.
+        classes: C, all classes; a set may lack some, or have one only.
+        seed: keys subsets, orders and initial weights.
         memory: bytes of a launch; default: a cache's worth on a CPU, a quarter of what is free on a GPU.
         workers: threads that take launches on a CPU, default one a core. Neither changes a number beyond rounding.
 

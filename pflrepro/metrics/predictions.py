@@ -36,15 +36,18 @@ class Predictions:
     """What the models of N clients give on n pooled test samples of C classes; arrays on the host, in the clients' order.
 
     Attributes:
-        classes: C. after: whether the clients' models are those behind a further local training.
+        classes: C.
+        after: whether the clients' models are those behind a further local training.
         labels: [n] of the pooled test set: the clients' test parts one after the other (a sample that two clients are tested on is
-            there twice). owner: [n] whose test part a sample is of.
+            there twice).
+        owner: [n] whose test part a sample is of.
         own_scores: [n, C] each sample's scores by its owner's model.
         pooled_predicted: int32 [N, n], what every client's model predicts for every sample (evaluation mode E8), or None.
         ensemble: [n, C] the mean over all N models of their softmax outputs, or of their scores (E5), or None.
         ensemble_of: `probabilities` or `logits`.
         global_scores: [n, C] of the server's model, as received before the training (E1); None where the method has none.
-        pooled_scores: [N, n, C], only if asked for. clients: N.
+        pooled_scores: [N, n, C], only if asked for.
+        clients: N.
     """
 
     classes: int

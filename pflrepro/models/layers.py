@@ -141,8 +141,9 @@ def layer_outputs(
     Each is behind the layer's non-linearity and pooling [DBE], in the layer's own shape [n, ...] (a probe takes `.flatten(1)`).
 
     Args:
-        network: from `build_model`. params, buffers: trees with the entries `base` and `head` (`buffers` may lack them where
-            there are no running statistics), as a method or `parameters_of` gives them; x in the same number type.
+        network: from `build_model`.
+        params, buffers: trees with the entries `base` and `head` (`buffers` may lack them where there are no running statistics),
+            as a method or `parameters_of` gives them; x in the same number type.
         at_split: applied to z [n, K] before the head sees it (DBE's z^g + zbar^p); the entry of the split's layer stays z^g.
 
     Example:

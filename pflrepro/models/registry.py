@@ -25,9 +25,12 @@ class ModelEntry:
     """A registered network.
 
     Attributes:
-        name, title: its name and one line about it. takes: the samples it takes, `inputs` in words.
-        splits: the layers behind which base and head can be divided, all but the last. split: where they are by default.
-        builder: "module:function" under `pflrepro.models`; options: what the function gets besides shape and classes.
+        name, title: its name and one line about it.
+        takes: the samples it takes, `inputs` in words.
+        splits: the layers behind which base and head can be divided, all but the last.
+        split: where they are by default.
+        builder: "module:function" under `pflrepro.models`
+        options: what the function gets besides shape and classes.
         start: how initial weights are drawn, one of `STARTS`.
     """
 

@@ -29,8 +29,11 @@ class Dispatcher:
     """Makes the launches of a round and of its tests from the state that the replicas are in; it changes none of it.
 
     Attributes:
-        method, task, settings, federation: what is run, by whom. kinds: group of parameters -> who holds it (see `Part`).
-        dtype: the run's number type. replicas: the seeds. supplies: seed -> the data that its clients are supplied with.
+        method, task, settings, federation: what is run, by whom.
+        kinds: group of parameters -> who holds it (see `Part`).
+        dtype: the run's number type.
+        replicas: the seeds.
+        supplies: seed -> the data that its clients are supplied with.
         first_model: (seed, place) -> the shared parameters that round 0 starts from there, see `Settings.first_weights`.
     """
 

@@ -21,11 +21,17 @@ class Launch:
     """Rows of one or several seeds that work side by side.
 
     Attributes:
-        received: one tree a seed. seed_of: [m] which of them a row received. rows: the rows, stacked [m, ...].
-        keys: (seed, client) of each row, for messages. phases, tables: the phases in order, with the batches of each row.
-        test: the test batches. scalars: phase name -> device scalars; "" for the functions outside of phases.
+        received: one tree a seed.
+        seed_of: [m] which of them a row received.
+        rows: the rows, stacked [m, ...].
+        keys: (seed, client) of each row, for messages.
+        phases, tables: the phases in order, with the batches of each row.
+        test: the test batches.
+        scalars: phase name -> device scalars; "" for the functions outside of phases.
         adapt: phases that a copy goes through before it is tested, with their tables.
-        t: the round. score_after: test after local training. score_absent: test, adapted, the model that an absent client would have.
+        t: the round.
+        score_after: test after local training.
+        score_absent: test, adapted, the model that an absent client would have.
         arranged: seed's place -> `received` as the loop backend trains with it, kept while the launch lasts.
     """
 

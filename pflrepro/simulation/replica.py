@@ -21,9 +21,11 @@ class Replica:
     """One seed of a run.
 
     Attributes:
-        server: the server's state. clients: every client's persistent state, stacked [N, ...]; its entry `slot` belongs to the
-            places in the cohort instead, row k to place k.
-        averaged: running statistics that the server averages, by group. kept: those that clients keep, role -> group, [N, ...].
+        server: the server's state.
+        clients: every client's persistent state, stacked [N, ...]; its entry `slot` belongs to the places in the cohort instead,
+            row k to place k.
+        averaged: running statistics that the server averages, by group.
+        kept: those that clients keep, role -> group, [N, ...].
         absent: `correct` and `loss` [N] of the model that an absent client last had (with receivers = selected).
         after: correct predictions [N] after each client's last local training, -1 before its first.
         losses: `train_loss` and `objective` [N] of each client's last local training, NaN before its first.

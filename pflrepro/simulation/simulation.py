@@ -39,11 +39,15 @@ class Simulation:
     future, so that a resumed run is bit for bit the uninterrupted one on a CPU.
 
     Args:
-        method: see `pflrepro.algorithms`. federation: the clients' data. model: a name in `pflrepro.models.MODELS`.
-        settings: the protocol. seeds: one run each.
+        method: see `pflrepro.algorithms`.
+        federation: the clients' data.
+        model: a name in `pflrepro.models.MODELS`.
+        settings: the protocol.
+        seeds: one run each.
         backend: `loop`, `batched`, `graph`, or `auto` (by device and a short timing).
         device: where to work; default: where the federation's samples are.
-        workers: threads of the loop backend on a CPU; default: one a core. chunk: rows a launch at most; default: what fits `memory`.
+        workers: threads of the loop backend on a CPU; default: one a core.
+        chunk: rows a launch at most; default: what fits `memory`.
         memory: bytes that a launch may use; default: three quarters of what is free.
         dtype: `float32` or `float64`.
     """

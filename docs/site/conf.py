@@ -12,6 +12,7 @@ import pages
 import pflrepro
 
 project, author, version = "pflrepro", "the pflrepro authors", pflrepro.__version__
+copyright = author
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
@@ -32,15 +33,18 @@ include_patterns = [
     "figures/*.md",
     "figures/**/*.md",
     "benchmarks/README.md",
-    "notebooks/tutorials/*.ipynb",
-    "notebooks/demo/*.ipynb",
+    "notebooks/**/*.ipynb",
 ]
-exclude_patterns = ["**/.ipynb_checkpoints"]
+exclude_patterns = ["**/.ipynb_checkpoints", "notebooks/**/figures"]
 
 myst_enable_extensions = ["dollarmath", "attrs_inline", "colon_fence"]
 myst_fence_as_directive = ["math"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # `make docs` says which
+nb_execution_in_temp = True
+nb_execution_excludepatterns = [
+    f"notebooks/{paper}/*" for paper in ("dbe", "gpfl", "pfedfda", "fedbr", "grpfed", "results")
+]
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS, VARIANTS, Entry
 from pflrepro.catalogue import section
-from pflrepro.papers.registry import PAPERS
+from pflrepro.papers.registry import PAPERS, select
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = Path(__file__).parent / "written"
@@ -38,6 +38,7 @@ def write(app: object) -> None:
         _save(f"methods/{entry.name}.md", _method(entry, facts))
     _save("methods.md", _methods())
     _save("gallery.md", _gallery())
+    _save("notebooks.md", _notebooks())
 
 
 def _save(path: str, text: str) -> None:
@@ -117,6 +118,16 @@ def _gallery() -> str:
         text += "::::\n"
     pages = "\n".join(f"/{page.relative_to(ROOT).with_suffix('')}" for page in sorted(figures.glob("*/*.md")))
     return f"{text}\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
+
+
+def _notebooks() -> str:
+    """The list of the notebooks of all tables and figures."""
+    text = "# The notebooks\n\nOne a table or figure, all from one template; `pflrepro reproduce` executes them.\n"
+    for paper, title in PAPERS.items():
+        pages = "\n".join(f"{each.id} </notebooks/{each.notebook.removesuffix('.ipynb')}>" for each in select(paper))
+        if paper != "demo":
+            text += f"\n## {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{pages}\n```\n"
+    return text
 
 
 def as_markup(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

@@ -143,6 +143,11 @@ def partition(
             group, group-classes, file) is taken as it is, without empty clients unless min_size is 0.
         test_share: floor((1 - test_share) n_i) samples of client i are training samples, with "+stratified" nearly so in each of
             its classes, a single one of a class being a training sample; a `file` brings its own split.
+
+    Example:
+        >>> parts = partition("pathological:2", torch.arange(100) % 10, clients=5, seed=1, min_size=1)
+        >>> parts.counts().gt(0).sum(1).tolist()  # classes of each client
+        [2, 2, 2, 2, 2]
     """
     spec = parse(spec)
     labels = _checked_labels(labels)

@@ -40,8 +40,11 @@ def compare(runs: Iterable[Run], rule: str = "best_round") -> Compared:
         rule: what is taken from a curve (`pflrepro.metrics.selection`).
 
     Example:
-        compared = pflrepro.compare(pflrepro.run(experiments))  # of two methods, say, three seeds each
-        compared.table, compared.tests, compared.curves()
+        >>> import pflrepro
+        >>> methods = [pflrepro.Experiment.for_dataset(name, "digits", clients=5, rounds=2) for name in ("local", "fedavg")]
+        >>> compared = compare(pflrepro.run(methods, progress=False))  # three seeds each would be better
+        >>> list(compared.table.index), list(compared.table.columns)[:4]
+        (['local', 'fedavg'], ['accuracy', 'spread', 'low', 'high'])
     """
     return Compared(runs, rule)
 

@@ -97,6 +97,11 @@ class Experiment:
 
         Args:
             overrides: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`.
+
+        Example:
+            >>> experiment = Experiment.for_dataset("fedavg+dbe", "digits", partition="dirichlet:0.1", clients=5, lr=0.02)
+            >>> experiment.algorithm, experiment.model, experiment.data.clients, experiment.settings.lr
+            ('fedavg+dbe', 'cnn-digits', 5, 0.02)
         """
         preset = find(dataset).preset
         of_data = {f.name for f in fields(DataConfig)} - {"dataset"}

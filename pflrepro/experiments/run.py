@@ -54,6 +54,13 @@ def run(
 
     Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
     engine fails; what was checkpointed until then is resumed by the next call.
+
+    Example:
+        >>> from pflrepro import Experiment
+        >>> seeds = [Experiment.for_dataset("fedper", "digits", clients=5, rounds=2, seed=seed) for seed in range(2)]
+        >>> runs = run(seeds, progress=False)
+        >>> runs[0].history["correct"].shape, len(runs)  # tests: before any training and after each round; clients
+        ((3, 5), 2)
     """
     single = isinstance(experiments, Experiment)
     jobs = identify([experiments] if single else experiments, data_root)

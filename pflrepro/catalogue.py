@@ -22,9 +22,35 @@ HEAD = """\
 
 Written from the registry by `python -m pflrepro.catalogue > docs/methods.md`; do not edit it by hand.
 
-Source tags of defaults: [DBE], [GPFL], [GRP], [FDA], [BR] the text of the paper that compares; with -code its released code; [off]
-the method's own repository; [PFL], [LIB] the platform of DBE and GPFL; [FLB] FL-bench; [inferred] our reading; [recalled] from
-memory of the original paper, not read again; [?] open. A value with one of the last three is a doubt, not a fact.
+There are 33 methods, and five plug-ins that combine with them; three of the combinations with FedAvg (Mixup, FedBR, DBE) stand in
+the papers as methods of their own. A tag such as [DBE-code] or [?] says where a value comes from:
+[the tags](glossary.md#where-a-value-comes-from).
+
+## Which method when
+
+What the five papers claim, and the artefacts in which they show it. No paper compares all methods, and none of the five compares
+itself with another of the five. Each claim is tested on our runs where there are any: see [the gallery](../figures/README.md) and
+[what was found](findings.md).
+
+* **A model for each client, whose classes differ:** `fedavg+dbe` is the best of twelve methods in every column of `dbe/table5`, `gpfl`
+  the best of eleven in every column of `gpfl/table1`, on the same data.
+* **One model for all, though classes differ:** `fedbr` is the best of ten methods, with Mixup and without, and needs fewer rounds
+  (`fedbr/table1`, `fedbr/table5`).
+* **A method that is there already:** `+dbe` improves SCAFFOLD, FedProx, MOON and FedGen (`dbe/table4`), `+mr` seven personalised
+  methods (`dbe/table6`), `+fedbr` FedAvg, FedCM, FedDecorr and FedNTD (`fedbr/table3`).
+* **Few samples a client, or images that look different:** `pfedfda` gains most where samples are fewest, and `fedpac` is second there
+  (`pfedfda/table1`, `pfedfda/table3`).
+* **Clients that come after the training:** `pfedfda` is the best on them (`pfedfda/table4`); `fedavg+dbe` is above FedAvg and FedRep
+  (`dbe/table8`).
+* **Rare classes, and fairness over clients:** `grp-fed` has the best global model and the best balance of personal and global
+  (`grpfed/table1`), `gpfl` the least variation over clients (`gpfl/table3`).
+* **Many clients, or changing participation:** `gpfl` is the best from 30 to 500 clients and at every participation (`gpfl/table2`,
+  `gpfl/table4`).
+* **A curious server:** of five methods `gpfl` leaks the least, though all the printed values are about those of no information
+  (`gpfl/table5`).
+
+What a round costs is counted [below](#what-a-round-costs-a-client). `local` belongs beside whatever is tried: without it a table
+does not show how much there was to gain ([an example](findings.md#beside-the-papers)).
 
 ## At a glance
 

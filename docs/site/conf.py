@@ -8,6 +8,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pages
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 import pflrepro
 
@@ -37,7 +39,7 @@ include_patterns = [
 ]
 exclude_patterns = ["**/.ipynb_checkpoints", "notebooks/**/figures"]
 
-myst_enable_extensions = ["dollarmath", "attrs_inline", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "html_image", "colon_fence"]
 myst_fence_as_directive = ["math"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # `make docs` says which
@@ -65,7 +67,25 @@ html_show_sourcelink = False
 templates_path: list[str] = []
 
 
+class SourceTags(SphinxPostTransform):
+    """Gives every source tag in a text its meaning, shown over it."""
+
+    default_priority = 700
+    formats = ("html",)
+
+    def run(self, **kwargs: object) -> None:
+        known = pages.tags()
+        for text in list(self.document.findall(nodes.Text)):
+            if "[" in text and not isinstance(
+                text.parent, (nodes.literal, nodes.literal_block, nodes.math, nodes.raw, nodes.title)
+            ):
+                shown = pages.explained(str(text), known)
+                if "<abbr" in shown:
+                    text.parent.replace(text, nodes.raw("", shown, format="html"))
+
+
 def setup(app: object) -> None:
     """The pages that are written from the code, and docstrings made ready for Sphinx."""
+    app.add_post_transform(SourceTags)
     app.connect("builder-inited", pages.write)
     app.connect("autodoc-process-docstring", pages.as_markup, priority=400)

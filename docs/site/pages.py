@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from importlib import import_module
 from pathlib import Path
 
@@ -128,6 +129,30 @@ def _notebooks() -> str:
         if paper != "demo":
             text += f"\n## {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{pages}\n```\n"
     return text
+
+
+def tags() -> dict[str, str]:
+    """Source tag -> meaning, from the glossary."""
+    text = (
+        (ROOT / "docs" / "glossary.md")
+        .read_text("utf-8")
+        .partition("## Where a value comes from")[2]
+        .partition("\n## ")[0]
+    )
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, flags=re.MULTILINE)[2:]
+    return {tag: meaning for names, meaning in rows for tag in names.split(", ")}
+
+
+def explained(text: str, known: dict[str, str]) -> str:
+    """Text as HTML in which a source tag in brackets says over it what it means."""
+    pattern = rf"\[((?:{'|'.join(map(re.escape, sorted(known, key=len, reverse=True)))})(?![\w-])[^\]]*)\]"
+
+    def shown(match: re.Match[str]) -> str:
+        found = re.findall(r"[\w-]+|\?", match[1])
+        meaning = "; ".join(dict.fromkeys(f"{word}: {known[word]}" for word in found if word in known))
+        return f'<abbr class="source" title="{escape(meaning)}">[{match[1]}]</abbr>'
+
+    return re.sub(pattern, shown, escape(text, quote=False))
 
 
 def as_markup(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

@@ -24,7 +24,7 @@ class Ditto(Method):
     Attributes:
         proximal: lambda; 1.0, the middle of the official grid 0.1, 1, 2 [off]; DBE's and GPFL's value is not printed [?].
             0 leaves v_i purely local.
-        personal_epochs: passes of v_i a round; 1 [PFL]; DBE's times suggest about 5 [inferred]; 5 [FDA].
+        personal_epochs: passes of v_i a round; 1 [LIB]; DBE's times suggest about 5 [inferred]; 5 [FDA].
     """
 
     trees: ClassVar[tuple[str, ...]] = ("params", "personal")

@@ -16,11 +16,11 @@ class FedRep(FedPer):
         psi_i <- SGD_psi l_i(phi^t, psi), phi_i <- SGD_phi l_i(phi, psi_i)
         phi^{t+1} = sum_i p_i phi_i
 
-    The paper averages uniformly; weights p_i [PFL]. A frozen base also keeps its running statistics. Tested: as FedPer, the received
+    The paper averages uniformly; weights p_i [LIB]. A frozen base also keeps its running statistics. Tested: as FedPer, the received
     base with the own head.
 
     Attributes:
-        head_epochs: 1 [PFL]; DBE's and GPFL's value is not printed, DBE's times suggest about 5 [inferred]; 5 [FDA]. The base
+        head_epochs: 1 [LIB]; DBE's and GPFL's value is not printed, DBE's times suggest about 5 [inferred]; 5 [FDA]. The base
             trains for the run's local epochs.
     """
 

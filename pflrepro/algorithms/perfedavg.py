@@ -25,13 +25,13 @@ class PerFedAvg(Method):
         exact: d = v - alpha H(w; B_1) v
 
     B_1, B_2 are the halves of a batch of 2B, H the Hessian of l; `exact` is the gradient of l(theta(w); B_2). Local epochs are
-    doubled, so that there are as many updates as in FedAvg [PFL]. An incomplete batch of 2B is dropped, so a client needs 2B samples.
+    doubled, so that there are as many updates as in FedAvg [LIB]. An incomplete batch of 2B is dropped, so a client needs 2B samples.
     Norm layers keep the statistics of the step at theta only. Averaged with p_i.
-    Tested: a copy of the received model after one step of rate alpha on one training batch of size B [PFL], in training mode.
+    Tested: a copy of the received model after one step of rate alpha on one training batch of size B [LIB], in training mode.
 
     Attributes:
-        variant: `fo`, `hf` or `exact`; `fo` [DBE and GPFL by PFL: author].
-        inner_rate: alpha as a multiple of the run's learning rate eta; 1, since PFLlib uses one rate for both [PFL, inferred].
+        variant: `fo`, `hf` or `exact`; `fo` [DBE and GPFL by LIB: author].
+        inner_rate: alpha as a multiple of the run's learning rate eta; 1, since PFLlib uses one rate for both [LIB, inferred].
         delta: of `hf`; 0.001 [FLB].
     """
 

@@ -23,12 +23,12 @@ class Scaffold(Method):
         server: c <- c + (1/N) sum_{i in S_t} (c_i^+ - c_i)
 
     For the shared groups; a client takes T_i steps from y = w^t. The second line is the paper's option II [PFL; inferred for DBE: same
-    authors, same platform]. No sum is weighted [PFL; the theory's]. All control variates start at 0, and c_i stays as it is while its
+    authors, same platform]. No sum is weighted [LIB; the theory's]. All control variates start at 0, and c_i stays as it is while its
     client is absent, or takes no step. With client momentum rho, w^t - y is no longer eta times the sum of T gradients; T is then
     replaced by the number of `momentum.effective_steps`, exact for a constant gradient [FedNTD repository]. Tested: the global model.
 
     Attributes:
-        server_rate: eta_g; 1.0 [PFL].
+        server_rate: eta_g; 1.0 [LIB].
     """
 
     server_rate: Positive = 1.0

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-# FedBR's ten angles [FedBR A], in degrees.
+# FedBR's ten angles [BR A], in degrees.
 ANGLES = tuple(range(0, 150, 15))
 CHUNK = 2**20  # pixel numbers at a time, 8 MiB: memory stays bounded however many pictures there are
 

@@ -57,7 +57,7 @@ def gaussian_overhead(backbone: int, linear: int, gaussian: int) -> float:
 
 
 def millions_sent(cost: Cost) -> float:
-    """The parameters that travel in the wider of the two directions, in millions [FedBR Table 7].
+    """The parameters that travel in the wider of the two directions, in millions [BR Table 7].
 
     FedCM counts twice there, as it sends the global momentum along; pseudo-data that are sent once do not count.
 

@@ -69,7 +69,7 @@ def platform_psnr(original: Tensor, recovered: Tensor, start: int = 0) -> Tensor
     """The papers' platform's number: 20 log10(1 / sqrt(M)), M = MSE / 3, in dB [LIB, DBE-code].
 
     The factor 1/3 and the range 1 are its own: images lie in [-1, 1], recovered ones in (0, 1), and 6 to 8 dB are what a
-    reconstruction without information gives [protocol section 8]. It is `psnr` with range 1, plus 10 log10(3) = 4.77 dB.
+    reconstruction without information gives [LIB]. It is `psnr` with range 1, plus 10 log10(3) = 4.77 dB.
 
     Example:
         >>> platform_psnr(torch.zeros(2, 4), torch.full((2, 4), 0.1)).round(decimals=2).item()

@@ -23,7 +23,7 @@ ELEMENTS = 2**22  # normal numbers drawn at once
 # ---- Theorem 1 of pFedFDA ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Clients that draw features from N(mu_k, Sigma_k), one class, one round, seen from client i [pFedFDA section 4.3, appendix E].
+    """Clients that draw features from N(mu_k, Sigma_k), one class, one round, seen from client i [FDA section 4.3, appendix E].
 
     Attributes:
         means: float64 [N, D].
@@ -125,7 +125,7 @@ class Risk:
 
 
 def risk(setting: Setting, beta: float | np.ndarray, cross: bool = True) -> Risk:
-    """The expected squared error of mu~_i = beta mu^_i + (1 - beta) mu^_g, exactly [pFedFDA section 6 of the notes: derived].
+    """The expected squared error of mu~_i = beta mu^_i + (1 - beta) mu^_g, exactly [derived].
 
     (1-beta)^2 ||mu_i - mu_g||^2 + (beta^2 / n_i) tr Sigma_i + (2 beta (1-beta) / N) tr Sigma_i + ((1-beta)^2 / N) tr Sigma_g.
     The third term comes from client i's samples in mu^_g. cross=False leaves it out: the paper's reading, which calls the two

@@ -276,7 +276,7 @@ LOCAL_SECONDS = Measure(
 
 
 def minutes_of(rounds: int) -> Measure:
-    """The time of so many rounds at the pace of the run, without tests [pFedFDA Table 6]."""
+    """The time of so many rounds at the pace of the run, without tests [FDA Table 6]."""
 
     def of(evidence: Evidence) -> Value:
         return Value(rounds * timing(evidence.history, evaluation=False).iteration / 60.0)

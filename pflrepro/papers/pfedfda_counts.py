@@ -2,9 +2,9 @@
 Theorem 1.
 
 Figure 3 (App. C.1.2): training and test images of CIFAR-10 pooled, 6,000 a class; class by class over the clients by Dirichlet(alpha),
-a client with n/M samples gets no more, drawn again until the smallest client has 63 samples [pFedFDA-code]. M = 100 clients, as in the
+a client with n/M samples gets no more, drawn again until the smallest client has 63 samples [FDA-code]. M = 100 clients, as in the
 tables; the figure's own number is not stated [?]. The code's random seed is not known, so ours is a draw of the same recipe, not the
-printed one. Theorem 1 [pFedFDA section 4.3, appendix E] prints no number; what is drawn is the exact error behind its bound.
+printed one. Theorem 1 [FDA section 4.3, appendix E] prints no number; what is drawn is the exact error behind its bound.
 """
 
 from __future__ import annotations

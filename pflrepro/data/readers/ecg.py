@@ -15,7 +15,7 @@ from pflrepro.data.arrays import Arrays
 from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.errors import CorruptFile, UserError
 
-# PhysioNet's symbols of the classes, in the order of the class names [GRP-FED: 12 classes; which ones: inferred].
+# PhysioNet's symbols of the classes, in the order of the class names [GRP: 12 classes; which ones: inferred].
 SYMBOLS = "NLRAaJVFjE/f"
 LEAD = "MLII"
 BEFORE, AFTER = 100, 156  # samples of a window before the annotated R peak, and from it on [?]

@@ -102,8 +102,10 @@ def _formula(text: str) -> str:
 
 
 def _option(first: str, second: str) -> str:
-    """Two words with an underscore: an option's name, or a Greek letter with an index."""
-    return f"{_name(first, None)}_{{{_script(second)}}}" if GREEK.fullmatch(first) else rf"\mathrm{{{first}\_{second}}}"
+    """Two words with an underscore: an option's name, or a sign or Greek letter with an index."""
+    if first in WORDS or GREEK.fullmatch(first) or FUNCTIONS.fullmatch(first):
+        return f"{_name(first, None)}_{{{_script(second)}}}"
+    return rf"\mathrm{{{first}\_{second}}}"
 
 
 def _name(name: str, accent: str | None) -> str:

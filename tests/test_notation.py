@@ -20,6 +20,7 @@ from pflrepro.notation import display, formulas, prose, tex
         ("mu~_i = mu^_i, x~ + Z^T Z^", r"\tilde{\mu }_{i} = \hat{\mu }_{i},\quad \tilde{x} + Z^{T} \hat{Z}"),
         ("<v, grad l(vbar)> > 0", r"\langle v, \nabla l(\bar{v})\rangle > 0"),
         ("theta_i^old - p_ij, f(a, b)", r"\theta _{i}^{\mathrm{old}} - p_{ij},\quad f(a, b)"),
+        ("eta grad_theta L", r"\eta \nabla _{\theta } L"),
         (
             "server_rate F(sigma_old + 1e-4) 3e2",
             r"\mathrm{server\_rate}\, F(\sigma _{\mathrm{old}} + 10^{-4}) 3 \cdot 10^{2}",

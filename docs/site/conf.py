@@ -54,8 +54,7 @@ default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 napoleon_numpy_docstring = False
-napoleon_custom_sections = [("Class attributes", "Attributes")]
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style"), ("Class attributes", "params_style")]
 nitpicky = False
 
 html_theme = "furo"
@@ -76,9 +75,7 @@ class SourceTags(SphinxPostTransform):
     def run(self, **kwargs: object) -> None:
         known = pages.tags()
         for text in list(self.document.findall(nodes.Text)):
-            if "[" in text and not isinstance(
-                text.parent, (nodes.literal, nodes.literal_block, nodes.math, nodes.raw, nodes.title)
-            ):
+            if "[" in text and isinstance(text.parent, (nodes.paragraph, nodes.entry, nodes.strong, nodes.emphasis)):
                 shown = pages.explained(str(text), known)
                 if "<abbr" in shown:
                     text.parent.replace(text, nodes.raw("", shown, format="html"))
@@ -88,4 +85,5 @@ def setup(app: object) -> None:
     """The pages that are written from the code, and docstrings made ready for Sphinx."""
     app.add_post_transform(SourceTags)
     app.connect("builder-inited", pages.write)
+    app.connect("autodoc-process-signature", pages.readable)
     app.connect("autodoc-process-docstring", pages.as_markup, priority=400)

@@ -21,7 +21,7 @@ PACKAGES = {
     "pflrepro.algorithms": "Methods and their contract",
     "pflrepro.metrics": "Measures",
     "pflrepro.experiments": "Experiments and runs",
-    "pflrepro.viz": "Pictures",
+    "pflrepro.viz": "Drawing",
     "pflrepro.conformance": "The conformance suite",
 }
 _CODE = re.compile(r"(``.+?``|`[^`]+`)")
@@ -80,7 +80,7 @@ def _method(entry: Entry, facts: dict[str, dict[str, str]]) -> str:
     plugin = entry.name in PLUGINS
     known = facts.get(f"fedavg+{entry.name}" if plugin else entry.name, {})
     name, module = entry.name, entry.path.partition(":")[0].replace(".", "/")
-    text = section(entry).replace("### ", "# ", 1)
+    text = section(entry).lstrip().replace("### ", "# ", 1)
     paper = f"[{entry.paper}]({entry.link})" if entry.link else entry.paper
     rows = {"paper": paper, "source": f"[{module}.py](../../../../pflrepro/algorithms/{module}.py)"}
     rows |= {key: value for key, value in known.items() if key not in ("method", "paper")}
@@ -106,7 +106,7 @@ def _methods() -> str:
 
 def _gallery() -> str:
     """A card for every committed page of figures: its picture where it has one, its title, what is shown."""
-    text = "# Pictures\n\nWhat was regenerated and committed; [all artefacts](../../../figures/README.md) says what became of each.\n"
+    text = "# Gallery\n\nWhat was regenerated and committed; [all artefacts](../../../figures/README.md) says what became of each.\n"
     figures = ROOT / "figures"
     for folder in sorted(path for path in figures.iterdir() if any(path.glob("*.md"))):
         text += f"\n## {PAPERS.get(folder.name, folder.name)}\n\n::::{{grid}} 1 2 2 3\n:gutter: 3\n\n"
@@ -153,6 +153,15 @@ def explained(text: str, known: dict[str, str]) -> str:
         return f'<abbr class="source" title="{escape(meaning)}">[{match[1]}]</abbr>'
 
     return re.sub(pattern, shown, escape(text, quote=False))
+
+
+def readable(
+    app: object, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
+) -> object:
+    """A dataclass's signature without module names, and with dots for a default that is made anew."""
+    if signature and "<factory>" in signature:
+        return re.sub(r"~[\w.]+\.", "", signature).replace("<factory>", "..."), returned
+    return None
 
 
 def as_markup(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

@@ -44,7 +44,7 @@ format: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff format .
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist docs/site/written .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamp files: an environment is installed again only when pyproject.toml changes.

@@ -37,7 +37,8 @@ _TOKEN = re.compile(
     r"|(?P<sign><-|->|<=|>=|!=|\|\||\.\.|[|<>*~{}%])|(?P<other>.)"
 )
 _INLINE = re.compile(
-    rf"(?<![\w.$\\`-])(?:{GREEK.pattern}|[A-Za-z])(?:bar)?[\^~]?(?:[_^](?:\{{[^{{}}]*\}}|[A-Za-z0-9]+))+(?![\w`*])"
+    rf"(?<![\w.$\\`-])(?:{GREEK.pattern}|[A-Za-z])(?:bar)?"
+    r"(?:[\^~]?(?:[_^](?:\{[^{}]*\}|[A-Za-z0-9]+))+|[\^~](?![\w{(]))(?![\w`*])"
 )
 # a blank on either side of a word, but for one before a sign, is a product
 _PRODUCT = re.compile(r"(?<=[\w})]) (?=\\mathrm)|(\\mathrm\{[\w\\]+\}) (?=[A-Za-z(\\])")

@@ -61,6 +61,7 @@ def test_formulas_of_variants_can_be_drawn() -> None:
 
 
 def test_letters_with_an_index_are_formulas_in_running_text() -> None:
-    text = "c_i stays (mu^_i) as in w^{t+1}, theta_i^old; one-hot_x and weight_step stay text"
-    shown = "$c_{i}$ stays ($\\hat{\\mu }_{i}$) as in $w^{t+1}$, $\\theta _{i}^{\\mathrm{old}}$; one-hot_x and weight_step stay text"
+    text = "C^ and c_i stay (mu^_i) as in w^{t+1}, theta_i^old; one-hot_x and weight_step stay text"
+    shown = "$\\hat{C}$ and $c_{i}$ stay ($\\hat{\\mu }_{i}$) as in $w^{t+1}$, $\\theta _{i}^{\\mathrm{old}}$; "
+    shown += "one-hot_x and weight_step stay text"
     assert prose(text) == shown

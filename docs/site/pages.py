@@ -86,10 +86,8 @@ def _method(entry: Entry, facts: dict[str, dict[str, str]]) -> str:
     rows |= {key: value for key, value in known.items() if key not in ("method", "paper")}
     if plugin:
         rows["the papers add it to"] = ", ".join(f"`{host}`" for host in entry.hosts)
-    text += "\n## Facts\n\n"
-    text += (
-        f"Of {'`fedavg+' + name + '`' if plugin else 'the method'}; [what the numbers mean](../../../methods.md).\n\n"
-    )
+    text += "\n## Who has what, and what a round costs\n\n"
+    text += f"[What the numbers mean](../../../methods.md){', here of `fedavg+' + name + '`' if plugin else ''}.\n\n"
     text += "|  |  |\n| --- | --- |\n" + "".join(f"| {key} | {value} |\n" for key, value in rows.items())
     variants = [variant for variant in VARIANTS.values() if variant.name.startswith(f"{name}/")]
     return text + ("\n## Variants\n" + "".join(map(section, variants)) if variants else "")

@@ -14,6 +14,8 @@ from pflrepro.trees import Tree, repeat, stack
 
 TIMES = ("seconds", "seconds_aggregation", "seconds_evaluation")
 HISTORY = ("round", "correct", "loss", "correct_after", "train_loss", "objective", "participated", *TIMES)
+# name in a state -> field of a replica; states are kept on disk, so that a name stays what it was
+TREES = {"server": "server", "clients": "clients", "averaged": "averaged", "kept": "kept", "held": "absent"}
 
 
 @dataclass
@@ -73,8 +75,8 @@ class Replica:
 
     @property
     def trees(self) -> dict[str, Tree]:
-        """All device state that fixes the future, by name."""
-        return {name: getattr(self, name) for name in ("server", "clients", "averaged", "kept", "absent")}
+        """All device state that fixes the future, by its name in a state."""
+        return {name: getattr(self, field) for name, field in TREES.items()}
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that fixes the future and the history so far, as arrays."""
@@ -88,7 +90,7 @@ class Replica:
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Load what `state` gave over a freshly started replica; `KeyError` or `ValueError` if it does not fit."""
         for name, tree in self.trees.items():
-            setattr(self, name, _loaded(tree, arrays, f"{name}/"))
+            setattr(self, TREES[name], _loaded(tree, arrays, f"{name}/"))
         self.after = np.array(arrays["after"])
         self.losses = {name: np.array(arrays[f"losses/{name}"]) for name in LOSSES}
         self.history = {name: list(arrays.get(f"history/{name}", [])) for name in HISTORY}

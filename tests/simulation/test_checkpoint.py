@@ -72,7 +72,7 @@ def test_a_state_holds_plain_arrays_under_clear_names(start) -> None:
     state = simulation.state()
     assert all(isinstance(value, np.ndarray) and not value.dtype.hasobject for value in state.values())
     roots = {"/".join(name.split("/")[:2]) for name in state}
-    parts = ("absent", "after", "clients", "history", "losses", "progress", "server")
+    parts = ("after", "clients", "held", "history", "losses", "progress", "server")
     assert roots == {f"seed{k}/{part}" for k in (0, 1) for part in parts}
     assert state["seed0/clients/params/bias/b"].shape == (5, 32)
 

@@ -44,7 +44,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A weighted sum of cells that is claimed to be above zero. said: the claim in words."""
+    """A weighted sum of cells that is claimed to be above zero.
+
+    Attributes:
+        said: the claim in words.
+    """
 
     said: str
     weights: tuple[tuple[Place, float], ...]

@@ -131,7 +131,11 @@ class Panel:
 
 
 def make_panel(shown: ShownPartition, stand_in: bool, data_root: str | Path | None) -> Panel:
-    """The counts of a partition. stand_in: what needs data is shown on small embedded ones."""
+    """The counts of a partition.
+
+    Args:
+        stand_in: what needs data is shown on small embedded ones.
+    """
     stand_in = stand_in and not shown.equal
     setting = shown.setting.stand_in() if stand_in else shown.setting
     lacking = None if shown.equal else missing_data(setting.dataset, data_root)

@@ -31,7 +31,11 @@ OTHER = (BLACK, "*")  # a method of the user's own
 
 @dataclass(frozen=True)
 class Look:
-    """How a method is drawn. weight: 1 the picture's own method, 0 its baselines, 0.5 where there are none."""
+    """How a method is drawn.
+
+    Attributes:
+        weight: 1 the picture's own method, 0 its baselines, 0.5 where there are none.
+    """
 
     colour: str
     marker: str

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """A kind of curve. printed: the end of the names of the measures whose published numbers are levels of it."""
+    """A kind of curve.
+
+    Attributes:
+        printed: the end of the names of the measures whose published numbers are levels of it.
+    """
 
     title: str
     unit: str

@@ -28,7 +28,11 @@ def line(study: Any, **known: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Check:
-    """A statement that is true or not. detail: the numbers behind it."""
+    """A statement that is true or not.
+
+    Attributes:
+        detail: the numbers behind it.
+    """
 
     said: str
     holds: bool

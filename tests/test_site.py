@@ -14,9 +14,9 @@ site = runpy.run_path(str(PAGES))
 
 
 def test_signs_of_formulas_are_escaped_but_code_lists_and_examples_are_not() -> None:
-    lines = ["w_i * |x| of `a_b*`", "* an item", "    tau_1: a_", "    >>> 2 * x_"]
+    lines = ["w_i * |x| of `a_b*`", "* an item", "    tau_1: a_", "    >>> 2 * x_", "    clients: N."]
     site["as_markup"](None, "function", "f", None, None, lines)
-    assert lines == [r"w\_i \* \|x\| of `a_b*`", "* an item", r"    tau_1: a\_", "    >>> 2 * x_"]
+    assert lines == [r"w\_i \* \|x\| of `a_b*`", "* an item", r"    tau_1: a\_", "    >>> 2 * x_", r"    clients: N\."]
 
 
 def test_a_name_of_two_packages_is_described_once() -> None:

@@ -172,6 +172,7 @@ def _escaped(line: str) -> str:
     start = head.end() if head else 0
     if line.lstrip().startswith(">>>"):
         return line
-    parts = _CODE.split(line[start:])
+    text = re.sub(r"^(\w+)([.)])(?=\s|$)", r"\1\\\2", line[start:])  # `N.` begins no list
+    parts = _CODE.split(text)
     parts[::2] = [_SPECIAL.sub(r"\\\1", part) for part in parts[::2]]
     return line[:start] + "".join(parts)

@@ -78,12 +78,12 @@ class PerClient:
 
 
 def own(predictions: Predictions, measure: Measure | str = "accuracy") -> PerClient:
-    """Every client's model on its own test part (evaluation modes E2, E3)."""
+    """Every client's model on its own test part."""
     return _per_part(predictions, predictions.own_scores, measure)
 
 
 def of_global(predictions: Predictions, measure: Measure | str = "accuracy") -> PerClient:
-    """The server's model on every client's test part (E0); `UserError` where the method has none."""
+    """The server's model on every client's test part; `UserError` where the method has none."""
     return _per_part(predictions, _needed(predictions.global_scores, "this method has no global model"), measure)
 
 

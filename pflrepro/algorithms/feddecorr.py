@@ -23,7 +23,7 @@ class FedDecorr(Method):
     z [B, K] is standardised with the batch's mean and its unbiased standard deviation s, and gradients flow through both; M [K, K] has
     its diagonal. The gradient by z grows with 1 / s: a feature that hardly varies magnifies the rounding of z, so that runs which
     differ by rounding part within rounds (numbers in docs/papers/baselines.md). A batch of one row has l_D = 0. ||M||_F is taken from
-    Z^ Z^T, which has the same norm and is B x B. Averaged with p_i. Tested: the global model.
+    Z^ Z^^T, which has the same norm and is B x B. Averaged with p_i. Tested: the global model.
 
     Attributes:
         decorrelation: beta; 0.1 [BR, off]. 0 is FedAvg.

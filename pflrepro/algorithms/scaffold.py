@@ -22,7 +22,7 @@ class Scaffold(Method):
         server: w^{t+1} = w^t + eta_g (1/m) sum_{i in S_t} (y_i - w^t)
         server: c <- c + (1/N) sum_{i in S_t} (c_i^+ - c_i)
 
-    For the shared groups; a client takes T_i steps from y = w^t. The second line is the paper's option II [PFL; inferred for DBE: same
+    For the shared groups; a client takes T_i steps from y = w^t. The second line is the paper's option II [LIB; inferred for DBE: same
     authors, same platform]. No sum is weighted [LIB; the theory's]. All control variates start at 0, and c_i stays as it is while its
     client is absent, or takes no step. With client momentum rho, w^t - y is no longer eta times the sum of T gradients; T is then
     replaced by the number of `momentum.effective_steps`, exact for a constant gradient [FedNTD repository]. Tested: the global model.

@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 SCALE ?= fast
+MINUTES ?= 25
 # One process a core; the tests of a file stay together, as they share what they have trained.
 PYTEST_ARGS ?= -n auto --dist loadfile
 # Whether the notebooks of the site are run: off, or cache (a notebook that has not changed is not run again).
 EXECUTE ?= off
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all lab docs lint format clean
+.PHONY: help demo test test-all lab docs lint format gpu clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +18,7 @@ help:
 	@echo "make lab     open JupyterLab on the notebooks"
 	@echo "make docs    build the documentation site into outputs/site;  EXECUTE=cache: with the tutorials' outputs"
 	@echo "make lint    check style and formatting;  make format  mend them"
+	@echo "make gpu     everything that waits for a GPU, in MINUTES=$(MINUTES): tests, measurements, tables at the papers' scale"
 	@echo "make clean   remove the environment and what tools left behind"
 
 demo: $(VENV)/.installed
@@ -42,6 +44,9 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check --fix .
 	$(VENV)/bin/python -m ruff format .
+
+gpu: $(VENV)/.installed-dev
+	$(VENV)/bin/python benchmarks/gpu_day.py --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) dist docs/site/written .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """Round time of every method relative to FedAvg, beside what its own products and updates take.
 
-    python benchmarks/methods.py [--backend loop] [--out benchmarks/methods_cpu.json] [NAME ...]
+    python benchmarks/methods.py [--backend loop] [--device cpu] [--out benchmarks/methods_cpu.json] [NAME ...]
 
 The papers' CNN on 28x28 images of ten classes, 20 clients with 100 samples each, batch 10, one local epoch. FedAvg and a method
 take turns, round by round, after one round each to warm up; the ratio is that of the medians, training and aggregation without tests.
@@ -35,6 +35,7 @@ from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
 from pflrepro.data.federation import Federation
 from pflrepro.settings import Settings
 from pflrepro.simulation import Simulation
+from pflrepro.simulation.watch import now
 
 CLIENTS, EACH = 20, 100
 LARGE = 4_096  # numbers in an operand from which an operation counts as work
@@ -78,35 +79,37 @@ def seconds_of_a_call(function: Callable, args: tuple, kwargs: dict) -> float:
     return statistics.median(times)
 
 
-def federation() -> Federation:
+def federation(device: str) -> Federation:
     x = torch.rand(CLIENTS * (EACH + 10), 28, 28, generator=torch.Generator().manual_seed(0))
     rows = np.arange(len(x)).reshape(CLIENTS, -1)
-    return Federation(x, torch.arange(len(x)) % 10, list(rows[:, :EACH]), list(rows[:, EACH:]), classes=10)
+    return Federation(
+        x, torch.arange(len(x)) % 10, list(rows[:, :EACH]), list(rows[:, EACH:]), classes=10, device=device
+    )
 
 
-def simulation(name: str, backend: str) -> Simulation:
+def simulation(name: str, backend: str, device: str) -> Simulation:
     settings = Settings(rounds=1_000, evaluate_after=False, every=1_000)
-    return Simulation(build_method(name), federation(), "cnn4", settings, [0], backend=backend, workers=1)
+    return Simulation(build_method(name), federation(device), "cnn4", settings, [0], backend=backend, workers=1)
 
 
 def seconds_of_a_round(one: Simulation) -> float:
-    started = time.perf_counter()
+    started = now(one.device)
     one.step()
-    return time.perf_counter() - started
+    return now(one.device) - started
 
 
 def work_of_a_round(name: str, backend: str) -> Work:
-    """The operations of the second round: by then previous models, prototypes and the like exist."""
-    one = simulation(name, backend)
+    """The operations of the second round on a CPU: by then previous models, prototypes and the like exist."""
+    one = simulation(name, backend, "cpu")
     one.step()
     with Work() as work:
         one.step()
     return work
 
 
-def compare(name: str, backend: str, rounds: int) -> tuple[float, float]:
+def compare(name: str, backend: str, device: str, rounds: int) -> tuple[float, float]:
     """(seconds of a round of the method, of FedAvg), medians of rounds taken in turns."""
-    ours, plain = simulation(name, backend), simulation("fedavg", backend)
+    ours, plain = (simulation(each, backend, device) for each in (name, "fedavg"))
     times = {"ours": [], "plain": []}
     for _ in range(rounds + 1):
         times["ours"].append(seconds_of_a_round(ours))
@@ -118,30 +121,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="methods (default: all, and every plug-in on its first host)")
     parser.add_argument("--backend", default="loop")
+    parser.add_argument(
+        "--device", default="cpu", help="on a GPU nothing is predicted: operations are not awaited one by one"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     names = arguments.names or [*ALGORITHMS, *(f"{plugin.hosts[0]}+{plugin.name}" for plugin in PLUGINS.values())]
-    plain = work_of_a_round("fedavg", arguments.backend)
+    on_cpu = arguments.device == "cpu"
+    plain = work_of_a_round("fedavg", arguments.backend) if on_cpu else None
     rows = []
     for name in names:
-        ours, fedavg = compare(name, arguments.backend, arguments.rounds)
-        work = work_of_a_round(name, arguments.backend)
-        predicted = work.seconds / plain.seconds
+        ours, fedavg = compare(name, arguments.backend, arguments.device, arguments.rounds)
         row = {
             "name": name,
             "seconds_per_round": round(ours, 4),
             "fedavg_seconds_per_round": round(fedavg, 4),
             "ratio": round(ours / fedavg, 2),
-            "predicted": round(predicted, 2),
-            "excess": round(ours / fedavg / predicted, 2),
-            "operations": round(work.calls / plain.calls, 2),
         }
+        if plain is not None:
+            work = work_of_a_round(name, arguments.backend)
+            predicted = work.seconds / plain.seconds
+            row |= {
+                "predicted": round(predicted, 2),
+                "excess": round(ours / fedavg / predicted, 2),
+                "operations": round(work.calls / plain.calls, 2),
+            }
         rows.append(row)
         print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
     if arguments.out:
-        machine = {"processor": platform.processor(), "cores": os.cpu_count(), "torch": torch.__version__, "threads": 1}
+        device = platform.processor() if on_cpu else torch.cuda.get_device_name()
+        machine = {"processor": device, "cores": os.cpu_count(), "torch": torch.__version__, "threads": 1}
         note = {
             "backend": arguments.backend,
             "rounds": arguments.rounds,

@@ -17,6 +17,7 @@ _NAMES = {
     "run": ".experiments.run",
     "sweep": ".experiments.sweep",
     "compare": ".experiments.compare",
+    "describe": ".catalogue",
     "simulate": ".experiments.simulate",
     "Federation": ".data.federation",
     "load_federation": ".experiments.loading",

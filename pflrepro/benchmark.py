@@ -54,7 +54,7 @@ def compare(
 
     CNN4, 20 clients of the published Dir(0.1) partition of Fashion-MNIST, batch 10, one local epoch. Without the data set, images
     of the same shape and the published client sizes are drawn at random, which takes the same time; `data` says which. `share`
-    takes only that part of each client's samples. `progress` writes a line a round to standard error.
+    takes only that part of each client's samples, a batch at least. `progress` writes a line a round to standard error.
     """
     for case in cases:
         check_word("benchmark case", case, CASES)
@@ -104,7 +104,9 @@ def benchmark_federation(data_root: str | None, share: float, device: str) -> tu
         data = "random images of Fashion-MNIST's shape, published client sizes, 20 clients"
     cut = [[np.asarray(p)[: max(BATCH, int(share * len(p)))] for p in parts] for parts in (train, test)]
     federation = Federation(x, y, *cut, classes=10, unit=(2 / 255, -1.0), name="fmnist", device=device)
-    return federation, data if share == 1.0 else f"{data}, {share:g} of each client's samples"
+    if share < 1:
+        data += f", {share:g} of each client's samples, but {BATCH} at least: {sum(map(len, cut[0])):,} for training"
+    return federation, data
 
 
 class NaiveFederation:

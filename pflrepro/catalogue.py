@@ -1,19 +1,23 @@
-"""`docs/methods.md`, written from the registry: `python -m pflrepro.catalogue > docs/methods.md`.
+"""What each method is, for a reader: `describe` one, or `docs/methods.md` with all: `python -m pflrepro.catalogue > docs/methods.md`.
 
-What each method is, who holds what, its options with the sources of their defaults, and what a round costs a client. Everything
-is read from the classes or counted in a round that is run, so that the page cannot say anything else than the code.
+Who holds what, the options with the sources of their defaults, and what a round costs a client. Everything is read from the classes or
+counted in a round that is run, so that neither can say anything else than the code.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from html import escape
+from textwrap import fill
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, Entry
-from pflrepro.algorithms.registry import build_method, load_plugin
+from pflrepro.algorithms.registry import about, build_method, load_plugin, parts
+from pflrepro.checked import domains
+from pflrepro.markup import facts, records
 from pflrepro.notation import display, formulas, prose
 from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
 
@@ -84,20 +88,127 @@ passes on a copy that is then tested. Frozen parts are sent anew every round, da
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 
+WIDTH = 100  # columns of a terminal
+
 
 @dataclass(frozen=True)
 class Option:
-    """A hyper-parameter: its default, and what its class says of it."""
+    """A hyper-parameter: its default, what its class says of it, and what it may be."""
 
     name: str
     default: object
     text: str
+    valid: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """A method by name, as `describe` gives it.
+
+    Attributes:
+        entry: title, paper, link, and which model is tested.
+        rules: class -> what it does, the host's first, with what it is built from.
+        formulas: class -> its update rule, a formula a line, as its docstring writes it (`notation.tex` reads one).
+        holders: group of parameters -> its kind (`shared`, `personal`, `frozen`, `received`, `server`).
+        kept: what a client keeps besides from round to round.
+        options: with their defaults and sources.
+        values: the options that are not at their defaults.
+    """
+
+    entry: Entry
+    rules: Mapping[str, str]
+    formulas: Mapping[str, list[str]]
+    holders: Mapping[str, str]
+    kept: tuple[str, ...]
+    options: tuple[Option, ...]
+    values: Mapping[str, object]
+
+    def held(self, *kinds: str) -> str:
+        """The groups of parameters of these kinds, or a dash."""
+        return ", ".join(name for name, kind in self.holders.items() if kind in kinds) or "-"
+
+    @property
+    def others(self) -> str:
+        """The groups that are neither shared nor personal, with their kinds."""
+        found = (f"{name} ({kind})" for name, kind in self.holders.items() if kind not in ("shared", "personal"))
+        return ", ".join(found) or "-"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Everything but rules and options, by name."""
+        return {
+            "paper": linked(self.entry),
+            "shared": self.held("shared"),
+            "personal": self.held("personal"),
+            "other parts": self.others,
+            "a client also keeps": ", ".join(self.kept) or "-",
+            "tested": self.entry.tested,
+            "otherwise than its paper": self.entry.differs,
+        }
+
+    def _repr_html_(self) -> str:
+        rules = "".join(f"<p>{escape(rule)}</p>{self._shown(name)}" for name, rule in self.rules.items())
+        options = [
+            {
+                "option": option.name,
+                "here": self.values.get(option.name, ""),
+                "default": option.default,
+                "may be": option.valid,
+                "meaning and source": option.text,
+            }
+            for option in self.options
+        ]
+        return (
+            facts(f"{self.entry.title} ({self.entry.name})", self.facts) + rules + (records(options) if options else "")
+        )
+
+    def _shown(self, name: str) -> str:
+        """The formulas of a class, which a notebook draws as mathematics."""
+        return f"<div>$${escape(display(self.formulas[name]))}$$</div>" if self.formulas[name] else ""
+
+    def __repr__(self) -> str:
+        lines = [f"{self.entry.title} ({self.entry.name})"]
+        for name, rule in self.rules.items():
+            lines += [rule, *(f"    {formula}" for formula in self.formulas[name])]
+        lines += [f"{name}: {value}" for name, value in self.facts.items() if value]
+        lines += [f"{o.name} = {self.values.get(o.name, o.default)}: {o.text}" for o in self.options]
+        return "\n".join(fill(line, WIDTH, subsequent_indent="    ", break_long_words=False) for line in lines)
+
+
+def describe(method: str | type[Method] | Method, **options: object) -> Description:
+    """What a method is: update rule, what is shared and personal, options with their sources, the paper.
+
+    `UserError` for an unknown one.
+
+    Args:
+        method: as `build_method` takes it (`fedavg+dbe`, `my_module:MyMethod`), a class of one's own, or a method with its options.
+
+    Example:
+        >>> described = describe("fedper")
+        >>> described.held("shared"), described.held("personal"), described.entry.link
+        ('base', 'head', 'https://arxiv.org/abs/1912.00818')
+    """
+    if isinstance(method, str):
+        name, made = method, build_method(method, options)
+        kinds = parts(name)
+    else:
+        made = method(**options) if isinstance(method, type) else method
+        name, kinds = type(made).__name__, [type(made)]
+    kinds_of, kept = holders(made)
+    known = tuple(option for kind in kinds for option in options_of(kind))
+    values = {o.name: value for o in known if (value := getattr(made, o.name)) != o.default}
+    entry = (
+        about(name) if isinstance(method, str) else Entry(name, name, "a method of one's own", "", "as its class says")
+    )
+    classes = [each for kind in kinds for each in registered_bases(kind)]
+    rules = {each.__name__: summary_of(each) for each in classes}
+    written = {each.__name__: formulas(inspect.getdoc(each) or "") for each in classes}
+    return Description(entry, rules, written, kinds_of, tuple(kept), known, values)
 
 
 def page() -> str:
     """The whole page."""
-    listed = {name: build_method(name) for name in ALGORITHMS}
-    rows = "".join(_glance(entry, listed[name]) for name, entry in ALGORITHMS.items())
+    rows = "".join(_glance(describe(name)) for name in ALGORITHMS)
     glance = (
         "\n| name | method | paper | shared | personal | also kept | other | tested |\n" + "| --- " * 8 + "|\n" + rows
     )
@@ -112,17 +223,25 @@ def page() -> str:
     return f"{HEAD}{glance}{PLUGGED}{plugins}{names}{VARIED}{variants}{table}\n## Rules and options\n{options}"
 
 
+def registered_bases(kind: type[Method]) -> list[type[Method]]:
+    """A class, and those of its bases that are methods by name: DBE is PRBM and MR, a variant is its method."""
+    places = {f"pflrepro.algorithms.{entry.path}" for entry in (ALGORITHMS | PLUGINS).values()}
+    return [kind, *(base for base in kind.__mro__[1:] if f"{base.__module__}:{base.__name__}" in places)]
+
+
 def options_of(kind: type[Method]) -> list[Option]:
     """The hyper-parameters of a method's class, with the texts of the `Attributes:` sections of it and its bases."""
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         texts |= dict(_attributes(inspect.getdoc(base) or "" if base.__doc__ else ""))
-    return [Option(field.name, field.default, texts.get(field.name, "")) for field in fields(kind)]
+    valid = domains(kind)
+    return [Option(f.name, f.default, texts.get(f.name, ""), str(valid[f.name])) for f in fields(kind)]
 
 
 def summary_of(kind: type[Method]) -> str:
-    """What a class's docstring says before its attributes, as one paragraph."""
-    return " ".join((inspect.getdoc(kind) or "").partition("Attributes:\n")[0].split())
+    """What a class's docstring says before its attributes, but for its formulas, as one paragraph."""
+    paragraphs = (inspect.getdoc(kind) or "").partition("Attributes:\n")[0].split("\n\n")
+    return " ".join(" ".join(paragraph for paragraph in paragraphs if not paragraph.startswith("    ")).split())
 
 
 def section(entry: Entry) -> str:
@@ -163,33 +282,29 @@ def _attributes(doc: str) -> Iterator[tuple[str, str]]:
             yield from ((name, text) for name in match[1].split(", "))
 
 
-def _glance(entry: Entry, method: Method) -> str:
-    kinds, kept = holders(method)
-
-    def groups(wanted: str) -> str:
-        return ", ".join(name for name, kind in kinds.items() if kind == wanted) or "-"
-
-    other = ", ".join(f"{name} ({kind})" for name, kind in kinds.items() if kind not in ("shared", "personal")) or "-"
-    memory = ", ".join(kept) or "-"
+def _glance(described: Description) -> str:
+    entry = described.entry
+    memory = ", ".join(described.kept) or "-"
     cells = (
         f"`{entry.name}`",
         entry.title,
-        _paper(entry),
-        groups("shared"),
-        groups("personal"),
+        linked(entry),
+        described.held("shared"),
+        described.held("personal"),
         memory,
-        other,
+        described.others,
         entry.tested,
     )
     return f"| {' | '.join(cells)} |\n"
 
 
-def _paper(entry: Entry) -> str:
+def linked(entry: Entry) -> str:
+    """The paper of an entry, with its link where there is one."""
     return f"[{entry.paper}]({entry.link})" if entry.link else entry.paper
 
 
 def _plugin(entry: Entry) -> str:
-    return f"* `+{entry.name}` ({entry.title}, {_paper(entry)}): the papers add it to {', '.join(f'`{h}`' for h in entry.hosts)}.\n"
+    return f"* `+{entry.name}` ({entry.title}, {linked(entry)}): the papers add it to {', '.join(f'`{h}`' for h in entry.hosts)}.\n"
 
 
 def _cost(name: str, cost: Cost) -> str:

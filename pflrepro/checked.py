@@ -21,7 +21,7 @@ from inspect import get_annotations
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, bounded, check_range, check_word
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,13 @@ class Domain:
     kind: type
     words: tuple[str, ...] = ()
     bounds: Between = Between()
+
+    def __str__(self) -> str:
+        if self.words:
+            return " or ".join(self.words)
+        if self.kind in (float, int):
+            return f"{'a whole number' if self.kind is int else 'a number'}{bounded(**vars(self.bounds))}"
+        return {bool: "true or false", str: "a word"}.get(self.kind, "anything")
 
     def check(self, name: str, value: Any) -> Any:
         """`value` in the field's own type, so that 1 and 1.0, -0.0 and 0.0 are one; `UserError` that says what `name` may be."""

@@ -16,8 +16,13 @@ from pflrepro.errors import UserError
 PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "papermill", "jupyterlab")
 
 
-def examine(data_root: str | Path | None = None, store: str | Path | None = None) -> dict[str, Any]:
-    """A report with `versions`, `devices`, `data_root`, `data`, `store`, `kernel` and `problems` (one line each, empty if healthy)."""
+def examine(
+    data_root: str | Path | None = None, store: str | Path | None = None, *, mend: bool = False
+) -> dict[str, Any]:
+    """A report with `versions`, `devices`, `data_root`, `data`, `store`, `kernel` and `problems` (one line each, empty if healthy).
+
+    mend: put the store in order first (`pflrepro.experiments.pruning.repair`); what was done is in the report's `store`, `repaired`.
+    """
     problems: list[str] = []
     found = versions()
     problems += [f"{name} is not installed: pip install {name}" for name, version in found.items() if version is None]
@@ -30,9 +35,9 @@ def examine(data_root: str | Path | None = None, store: str | Path | None = None
         "data_root": str(_guarded(lambda: data_folder(data_root), problems, data_root)),
         "data": _guarded(lambda: _data(data_root, problems), problems, []),
         "store": _guarded(
-            lambda: _store(store, problems),
+            lambda: _store(store, problems, mend),
             problems,
-            {"root": str(store), "finished": 0, "unfinished": 0, "damaged": []},
+            {"root": str(store), "finished": 0, "unfinished": 0, "damaged": [], "leftovers": 0, "repaired": []},
         ),
         "kernel": kernel,
         "problems": problems,
@@ -85,11 +90,20 @@ def _data(root: str | Path | None, problems: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _store(root: str | Path | None, problems: list[str]) -> dict[str, Any]:
+def _store(root: str | Path | None, problems: list[str], mend: bool) -> dict[str, Any]:
+    from pflrepro.experiments.pruning import leftovers, repair
     from pflrepro.experiments.store import Store
 
     store = Store(root)
-    finished, damaged = store.health()
-    problems += [f"damaged run folder {folder}: {reason}" for folder, reason in damaged]
-    places = {"root": str(store.root), "finished": finished, "unfinished": store.unfinished()}
-    return places | {"damaged": [str(folder) for folder, _ in damaged]}
+    repaired = repair(store) if mend else []
+    found = store.health()
+    problems += [f"damaged run folder {folder}: {reason}" for folder, reason in found.damaged]
+    problems += found.unreadable
+    return {
+        "root": str(store.root),
+        "finished": len(found.finished),
+        "unfinished": store.unfinished(),
+        "damaged": [str(folder) for folder, _ in found.damaged],
+        "leftovers": len(leftovers(store)),
+        "repaired": repaired,
+    }

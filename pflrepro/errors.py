@@ -1,19 +1,35 @@
 """What can go wrong, in one line.
 
 A `UserError` is a mistake of the caller: the command line prints its message and exits with 2. A `RunFailed` is a run that
-started and broke: exit code 1. Everything else is a bug of ours and may show its traceback.
+started and broke: exit code 1; `Stopped` is no mistake: exit code 75. Everything else is a bug of ours and may show its traceback.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
+import os
+import traceback
 from collections.abc import Iterable
 from typing import Any
 
 
+def traceback_wanted() -> bool:
+    """Whether the traceback behind an error message is asked for, by PFLREPRO_TRACEBACK=1."""
+    return os.environ.get("PFLREPRO_TRACEBACK", "") not in ("", "0")
+
+
 class UserError(Exception):
-    """A user's mistake; the message is one line that names the wrong value and the valid ones."""
+    """A user's mistake; the message is one line that names the wrong value and the valid ones.
+
+    A notebook shows that line alone; with PFLREPRO_TRACEBACK=1 it shows where it was raised as well, as the command line does.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it."""
+        if traceback_wanted():
+            return traceback.format_exception(self)
+        return [f"{type(self).__name__}: {self}"]
 
 
 class MissingData(UserError):
@@ -26,6 +42,15 @@ class CorruptFile(UserError):
 
 class RunFailed(Exception):
     """A run broke after it started; the message names the method, round and client where they are known."""
+
+
+class Stopped(SystemExit):
+    """The process was asked to end, and what it had trained is saved; exit code 75, by which a scheduler may start it again."""
+
+    CODE = 75  # EX_TEMPFAIL of sysexits.h: try again
+
+    def __init__(self) -> None:
+        super().__init__(self.CODE)
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:
@@ -66,6 +91,18 @@ def check_range(
     below = high is None or (numeric and (value < high if open_high else value <= high))
     if numeric and whole and above and below:
         return int(value) if integer else value
+    raise UserError(f"{name} must be {kind}{bounded(low, high, open_low, open_high)}, not {value!r}")
+
+
+def bounded(
+    low: float | None = None, high: float | None = None, open_low: bool = False, open_high: bool = False
+) -> str:
+    """What follows `a number` where it lies in [low, high], without an open end.
+
+    Example:
+        >>> bounded(0, 1, open_low=True), bounded()
+        (' > 0 and <= 1', '')
+    """
     lower = "" if low is None else f" {'>' if open_low else '>='} {low:g}"
     upper = "" if high is None else f"{' and' if lower else ''} {'<' if open_high else '<='} {high:g}"
-    raise UserError(f"{name} must be {kind}{lower}{upper}, not {value!r}")
+    return lower + upper

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pflrepro.checked import AtLeastOne, Between, Count, NonNegative, check_fields
 from pflrepro.errors import UserError, check_range
+from pflrepro.markup import Brief, facts
 
 RUN_LENGTH = ("rounds", "patience", "every")  # how much of a run is asked for, not what it is
 
@@ -19,8 +20,8 @@ def knob(default: Any, help: str, title: str = "") -> Any:
     return field(default=default, metadata={"help": help, "title": title})
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, repr=False)
+class Settings(Brief):
     """How a federation trains; the defaults are the protocol of DBE and GPFL. Bad values are a one-line `UserError`.
 
     Attributes:
@@ -91,6 +92,11 @@ class Settings:
             check_range("lowest participation", self.participation_low, 0, self.participation)
         if self.first_steps > self.local_steps:
             raise UserError(f"first_steps is at most local_steps, {self.local_steps}, not {self.first_steps}")
+
+    def _repr_html_(self) -> str:
+        """Every setting; in bold what is not at its default."""
+        own = self.differing()
+        return facts("protocol", {n: f"**{value}**" if n in own else value for n, value in vars(self).items()})
 
     def at(self, t: int) -> Settings:
         """The settings by which clients train in round `t`."""

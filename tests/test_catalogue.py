@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+import pflrepro
 from pflrepro import catalogue
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
+from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS, VARIANTS
 from pflrepro.algorithms.finetuning import FineTuning
 from pflrepro.algorithms.registry import build_method, load_plugin
+from pflrepro.checked import Between, Domain
+from pflrepro.errors import UserError
+from pflrepro.notation import tex
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 
@@ -65,3 +69,58 @@ def test_the_drawings_are_those_of_the_code() -> None:
     assert {path.name for path in docs.glob("*.svg")} == set(drawings)
     for name, draw in drawings.items():
         assert (docs / name).read_text("utf-8") == draw(), f"{name} is old: python docs/drawings.py"
+
+
+# ---- one method --------------------------------------------------------------------------------------------------------------------
+def test_a_combination_is_described_part_by_part() -> None:
+    described = pflrepro.describe("scaffold+dbe", kappa=5.0)
+    assert list(described.rules) == ["Scaffold", "DBE", "PRBM", "MR"]
+    assert (described.held("shared"), described.held("personal")) == ("base, head", "bias")
+    assert "control" in described.kept
+    assert described.values == {"kappa": 5.0}
+    assert {"server_rate", "kappa", "mr_momentum"} <= {option.name for option in described.options}
+    html = described._repr_html_()
+    for text in (
+        "SCAFFOLD+DBE",
+        "https://arxiv.org/abs/2311.14975",
+        "eta_g; 1.0 [LIB]",
+        "a number &gt;= 0",
+        r"y \leftarrow y - \eta",
+    ):
+        assert text in html, text
+    assert max(map(len, repr(described).splitlines())) <= catalogue.WIDTH and "kappa = 5.0" in repr(described)
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, *PLUGINS, *VARIANTS])
+def test_every_method_describes_itself_with_the_pages_own_words(name: str) -> None:
+    described = pflrepro.describe(name)
+    assert described.entry.title and described.entry.paper and described.entry.tested
+    assert described.entry.link.startswith("https://") or name == "local"
+    text = PAGE.read_text(encoding="utf-8")
+    lines = [line for of_class in described.formulas.values() for line in of_class]
+    assert name in VARIANTS or (lines and all(tex(line) in text for line in lines)), "the page says the same"
+    assert described.holders and described._repr_html_()
+
+
+def test_a_class_of_ones_own_and_a_made_method_are_described_too() -> None:
+    described = catalogue.describe(Pulled, pull=0.25)
+    assert described.entry.title == "Pulled" and described.rules["Pulled"].startswith("Pulled: w is pulled back")
+    assert described.values == {"pull": 0.25}
+    assert catalogue.describe(build_method("fedprox", {"mu": 0.5})).values == {"mu": 0.5}
+    with pytest.raises(UserError, match="unknown algorithm 'fedavgg'; valid: fedavg,"):
+        pflrepro.describe("fedavgg")
+    with pytest.raises(UserError, match="unknown option of fedprox 'nu'"):
+        pflrepro.describe("fedprox", nu=1)
+
+
+@pytest.mark.parametrize(
+    ("domain", "said"),
+    [
+        (Domain(float, (), Between(0, 1, open_low=True)), "a number > 0 and <= 1"),
+        (Domain(int, (), Between(1)), "a whole number >= 1"),
+        (Domain(str, ("code", "paper")), "code or paper"),
+        (Domain(bool), "true or false"),
+    ],
+)
+def test_what_an_option_may_be_is_said(domain: Domain, said: str) -> None:
+    assert str(domain) == said

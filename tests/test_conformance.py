@@ -34,6 +34,13 @@ class DividesByClassCounts(Method):
 
 
 @dataclass(frozen=True)
+class DividesBySamples(Method):
+    def finish(self, local, client, ctx):
+        changed, upload = super().finish(local, client, ctx)
+        return changed, upload | Tree(params=upload.params * (ctx.info.n / ctx.info.n))
+
+
+@dataclass(frozen=True)
 class CountsItsCalls(Method):
     calls: itertools.count = field(default_factory=itertools.count, compare=False)
 
@@ -160,6 +167,7 @@ def test_the_host_may_look_at_numbers() -> None:
     [
         (ForgetsTheMask, "backends_agree"),
         (DividesByClassCounts, "absent_classes"),
+        (DividesBySamples, "clients_without_data"),
         (CountsItsCalls, "round_is_pure"),
         (LearnsByItself, "zero_rate"),
         (FavoursLateClients, "client_permutation"),
@@ -222,3 +230,19 @@ def test_a_method_may_be_a_name_a_class_or_an_instance() -> None:
 def test_an_unknown_method_is_the_users_mistake() -> None:
     with pytest.raises(UserError, match="unknown algorithm 'fedavgg'; valid: fedavg"):
         conformance.check("fedavgg")
+
+
+def test_a_report_tells_of_every_check_and_shows_itself() -> None:
+    found = conformance.report(LearnsByItself, {"rate": 0.2})
+    assert [each.check for each in found] == list(CHECKS)
+    names = [each.check for each in found.failed]
+    assert names, "it is caught"
+    assert all(each.reason for each in found.failed)
+    html = found._repr_html_()
+    assert html.count("<tr>") == 1 + len(CHECKS)
+    assert "✗" in html and "✓" in html and all(name.replace("_", " ") in html for name in names)
+    lines = repr(found).splitlines()
+    assert lines[0].startswith(f"Report({found.name}: ") and f"{len(names)} failed" in lines[0]
+    assert len(lines) == 1 + len(names), "a line for each that failed"
+    with pytest.raises(AssertionError, match=f"fails {len(names)} of {len(CHECKS)} checks: {names[0]}: "):
+        conformance.check(LearnsByItself, {"rate": 0.2})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import inspect
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import pflrepro
+from pflrepro import stubs
+from pflrepro.lazy import submodules
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "torchvision", "numpy", "pandas", "scipy", "sklearn", "matplotlib", "papermill", "IPython", "joblib")
@@ -64,6 +68,8 @@ def test_the_wheel_holds_code_numbers_style_and_notebooks(wheel: zipfile.ZipFile
         ("pflrepro", "**/*.py", "pflrepro"),
         ("pflrepro", "**/*.csv", "pflrepro"),
         ("pflrepro", "**/*.mplstyle", "pflrepro"),
+        ("pflrepro", "**/*.pyi", "pflrepro"),
+        ("pflrepro", "py.typed", "pflrepro"),
         ("notebooks", "**/*.ipynb", "pflrepro/_notebooks"),
     ):
         files = [path for path in (ROOT / folder).glob(pattern) if ".ipynb_checkpoints" not in path.parts]
@@ -85,7 +91,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert f"\n## {pflrepro.__version__} " in changelog
 
 
-def test_the_example_of_the_readme_runs_as_it_stands_but_smaller(capsys) -> None:
+def test_the_example_of_the_readme_runs_as_it_stands_but_smaller(capsys, tmp_path, monkeypatch) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     example, study = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     smaller = example.replace("clients=20, rounds=20", 'clients=4, rounds=1, model="mlp"').replace(
@@ -96,7 +102,8 @@ def test_the_example_of_the_readme_runs_as_it_stands_but_smaller(capsys) -> None
     exec(compile(smaller, "README.md", "exec"), names)
     assert len(names["runs"]) == 2
     assert re.fullmatch(r"\[0\.\d+ 0\.\d+\]\n", capsys.readouterr().out)
-    assert "\nstudy.run()\n" in study
+    assert re.search(r"\nstudy\.run\(\)\n(.|\n)*\nstudy\.write\(\)", study)
+    monkeypatch.setattr("pflrepro.papers.outputs.checkout", lambda: tmp_path)
     exec(compile(study.replace("\nstudy.run()\n", "\n"), "README.md", "exec"), names)  # nothing trained: tables say so
 
 
@@ -110,6 +117,74 @@ def test_the_first_experiment_of_the_docs_runs_smaller() -> None:
     exec(compile(smaller, "start.md", "exec"), names)
     assert list(names["compared"].table.index) == ["local", "fedavg", "fedavg+dbe", "ditto"]
     assert len(names["compared"].tests) == 6
+
+
+def test_the_tab_key_finds_names_and_packages_without_loading_them() -> None:
+    code = "import pflrepro; print(*dir(pflrepro))"
+    assert not loaded_by(code).intersection(HEAVY)
+    assert {"Experiment", "describe", "data", "papers", "simulation", "viz"} <= set(dir(pflrepro))
+    assert not {"lazy", "atomic", "markup"} & set(dir(pflrepro)), "tools are not what one looks for"
+    for name in submodules("pflrepro"):
+        assert getattr(pflrepro, name).__name__ == f"pflrepro.{name}"
+    assert "mdl" in dir(pflrepro.metrics) and pflrepro.metrics.mdl.online_codelength
+    with pytest.raises(AttributeError, match="no attribute 'no_such_module'"):
+        _ = pflrepro.metrics.no_such_module
+
+
+def test_editors_and_type_checkers_read_the_same_names() -> None:
+    assert {"pflrepro", "pflrepro.data", "pflrepro.papers"} <= set(stubs.lazy_packages())
+    for name in stubs.lazy_packages():
+        package = sys.modules[name]
+        written = (Path(package.__file__).parent / "__init__.pyi").read_text("utf-8")
+        assert written == stubs.stub(name), f"{name}: python -m pflrepro.stubs"
+        assert all(re.search(rf"( as {public}$|^{public}: )", written, re.MULTILINE) for public in package.__all__)
+
+
+def test_the_keywords_of_an_experiment_are_spelt_out() -> None:
+    from dataclasses import fields
+
+    from pflrepro.experiments.config import DataConfig, Experiment, Settings
+    from pflrepro.experiments.overrides import Overrides
+
+    of = [field.name for kind in (DataConfig, Settings) for field in fields(kind) if field.name != "dataset"]
+    assert list(Overrides.__annotations__) == ["model", "seed", "dtype", *of]
+    parameters = inspect.signature(Experiment.for_dataset).parameters
+    assert list(parameters) == ["algorithm", "dataset", "options", *Overrides.__annotations__]
+    assert repr(parameters["rounds"].default) == "<preset>" and parameters["rounds"].annotation is int
+
+
+@pytest.mark.slow
+def test_a_type_checker_agrees_with_the_readme_and_finds_what_is_wrong(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    others = [
+        "torch",
+        "torchvision",
+        "numpy",
+        "pandas",
+        "matplotlib",
+        "scipy",
+        "sklearn",
+        "papermill",
+        "IPython",
+        "joblib",
+        "loky",
+    ]
+    config = (
+        f"[mypy]\nfollow_imports = silent\nignore_missing_imports = True\n[mypy-{','.join(f'{o}.*' for o in others)}]\n"
+    )
+    (tmp_path / "mypy.ini").write_text(f"{config}follow_imports = skip\n")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    good = "\n".join(re.findall(r"```python\n(.*?)```", readme, re.DOTALL))
+    wrong = 'pflrepro.Experiment.for_dataset("fedavg", "digits", clientss=20, rounds="ten")\npflrepro.no_such_name\n'
+    (tmp_path / "readme.py").write_text(f"{good}\n{wrong}")
+    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "readme.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"MYPYPATH": str(ROOT)}
+    )
+    first = good.count("\n") + 2
+    found = re.findall(r"^readme\.py:(\d+): error: (.*?)  ", done.stdout, re.MULTILINE)
+    assert {int(line) for line, _ in found} == {first, first + 1}, done.stdout + done.stderr
+    assert "clientss" in done.stdout and '"rounds"' in done.stdout and "no_such_name" in done.stdout
 
 
 def test_the_readme_names_every_verb() -> None:

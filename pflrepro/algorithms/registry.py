@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, REFUSED, VARIANTS
+from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, REFUSED, VARIANTS, Entry
 from pflrepro.checked import Domain, domains
 from pflrepro.errors import UserError, check_word, unknown
 
@@ -69,9 +69,26 @@ def hyperparameters(name: str) -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(_composed(name))}
 
 
+def about(name: str) -> Entry:
+    """What is known of anything that `build_method` takes: of a combination the titles together, and its last plug-in's paper.
+
+    Example:
+        >>> about("scaffold+dbe").title, about("dbe").title, about("fedprox+dbe").tested
+        ('SCAFFOLD+DBE', 'DBE', 'global model, plus the own bias')
+    """
+    host, *added = canonical_name(name).split("+")
+    known = ALGORITHMS | VARIANTS
+    own = Entry(host, host.rpartition(":")[2], "a method of one's own", host, "as its class says")
+    entries = [known.get(host, own), *(PLUGINS[check_word("plug-in", each, PLUGINS)] for each in added)]
+    title = entries[-1].title if name in PLUGINS else "+".join(entry.title for entry in entries)
+    bias = ", plus the own bias" if {"dbe", "prbm"} & set(added) else ""
+    link = entries[-1].link or getattr(ALGORITHMS.get(plain_parts(name)[-1]), "link", "")
+    return dataclasses.replace(entries[-1], name=name, title=title, tested=entries[0].tested + bias, link=link)
+
+
 def revision(name: str) -> int:
     """The sum of the revisions of the parts of `name`; it grows whenever the numbers of one of them change."""
-    return sum(part.revision for part in _parts(name))
+    return sum(part.revision for part in parts(name))
 
 
 def load_plugin(name: str) -> type[Method]:
@@ -94,7 +111,7 @@ def plain_parts(name: str) -> list[str]:
 
 def _composed(name: str) -> type[Method]:
     """The class of `name`; a composition's bases are the plug-ins and the host, so that `super()` reaches the next one in."""
-    host, *plugins = _parts(name)
+    host, *plugins = parts(name)
     if not plugins:
         return host
     _check_apart(name, host, plugins)
@@ -126,7 +143,8 @@ def _check_apart(name: str, host: type[Method], plugins: list[type[Method]]) -> 
                 )
 
 
-def _parts(name: str) -> list[type[Method]]:
+def parts(name: str) -> list[type[Method]]:
+    """The classes that `name` is made of, the host's first."""
     if not isinstance(name, str) or not name:
         raise unknown("algorithm", str(name), ALGORITHMS)
     host, *plugins = canonical_name(name).split("+")

@@ -1,13 +1,16 @@
 """The command `pflrepro`: reads the command line, calls the package that does the work, prints one answer.
 
-Exit codes: 0 done, 1 a run failed (or `doctor` or `data verify` found something broken), 2 bad input, 130 interrupted. Every
-message to the user is one line on standard error; with PFLREPRO_TRACEBACK=1 the traceback is shown as well.
+Exit codes: 0 done, 1 a run failed (or `doctor` or `data verify` found something broken), 2 bad input, 75 stopped by SIGTERM or
+SIGHUP with all saved, 130 interrupted. Every message to the user is one line on standard error; with PFLREPRO_TRACEBACK=1 the
+traceback is shown as well.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -15,9 +18,10 @@ from pflrepro import __version__
 from pflrepro.cli import artefacts, bench, data, doctor, listing, run, stored
 from pflrepro.cli.arguments import Parser, read
 from pflrepro.cli.output import reserved_stdout, show, tell
-from pflrepro.errors import RunFailed, UserError
+from pflrepro.errors import RunFailed, Stopped, UserError, traceback_wanted
 
-DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # what is told without the name of a file, whoever writes
+DONE, FAILED, BAD_INPUT, STOPPED, INTERRUPTED = 0, 1, 2, Stopped.CODE, 130
 
 EPILOG = """\
 examples:
@@ -27,7 +31,8 @@ examples:
 
 With --json, accuracies of runs are fractions in [0, 1], numbers of artefacts in the unit of their column, and a number that does
 not exist is null.
-Exit codes: 0 done, 1 a run failed, 2 bad input. PFLREPRO_TRACEBACK=1 shows the traceback behind an error message.
+Exit codes: 0 done, 1 a run failed, 2 bad input, 75 asked to end (SIGTERM) and all saved.
+PFLREPRO_TRACEBACK=1 shows the traceback behind an error message.
 """
 
 
@@ -59,9 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_left()
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in NO_ROOM:
             raise
         return _complain(error, BAD_INPUT)
+    except Stopped:
+        return STOPPED
     except KeyboardInterrupt:
         tell("interrupted")
         return INTERRUPTED
@@ -79,9 +86,7 @@ def _answer(argv: Sequence[str]) -> int:
 
 
 def _complain(error: Exception, code: int) -> int:
-    if os.environ.get("PFLREPRO_TRACEBACK", "") not in ("", "0"):
-        import traceback
-
+    if traceback_wanted():
         traceback.print_exception(error)
     tell(f"error: {error}")
     return code

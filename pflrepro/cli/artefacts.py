@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_machine, add_places, assignment, comma_separated, count
 from pflrepro.cli.output import Answer, table
 from pflrepro.errors import RunFailed, UserError
+from pflrepro.notebook import duration
 
 if TYPE_CHECKING:
     from pflrepro.papers.artefact import Artefact
@@ -122,7 +123,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 def plan(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
-    from pflrepro.papers.planning import each_once
+    from pflrepro.papers.planning import Plan
     from pflrepro.papers.planning import plan as planned
     from pflrepro.papers.studies import Study
     from pflrepro.papers.timing import Timings
@@ -132,14 +133,14 @@ def plan(arguments: argparse.Namespace) -> Answer:
     how |= {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}
     studies = [Study(artefact, arguments.scale, **how) for artefact in _artefacts(arguments)]
     timings = Timings(store.root)
-    entries = [entry for study in studies for entry in planned(study, timings)]
+    entries = Plan(entry for study in studies for entry in planned(study, timings))
     rows = [
         {key: value for key, value in vars(entry).items() if key not in ("experiment", "keep")} for entry in entries
     ]
     if not rows:
         return Answer(rows, "nothing to train")
-    lines = _by_artefact(rows) if len(studies) > 1 and not arguments.long else _by_run(rows)
-    return Answer(rows, f"{_total([vars(entry) for entry in each_once(entries)])}\n\n{lines}")
+    lines = _by_artefact(rows) if len(studies) > 1 and not arguments.long else entries.lines()
+    return Answer(rows, f"{entries.total}\n\n{table(lines, list(lines[0]))}")
 
 
 def _artefacts(arguments: argparse.Namespace) -> list[Artefact]:
@@ -153,21 +154,7 @@ def _artefacts(arguments: argparse.Namespace) -> list[Artefact]:
     return list({artefact.id: artefact for name in arguments.ids for artefact in select(name)}.values())
 
 
-def _total(rows: list[dict[str, Any]]) -> str:
-    """One line: runs by state, each once, and the time of those that can be run and of those that lack data."""
-    states = Counter(row["state"] for row in rows)
-    seconds = {state: sum(row["seconds"] for row in rows if row["state"] == state) for state in states}
-    times = [("to run", "to run"), ("no data", "with the data that are missing")]
-    costs = [f"{words}: about {_duration(seconds[state])}" for state, words in times if seconds.get(state)]
-    return "; ".join([", ".join(f"{number} {state}" for state, number in states.items()), *costs])
-
-
-def _by_run(rows: list[dict[str, Any]]) -> str:
-    shown = [row | {"time": _duration(row["seconds"]), "GiB": row["memory"] / 2**30} for row in rows]
-    return table(shown, ["artefact", "row", "column", "seed", "rounds", "state", "time", "GiB", "reason"])
-
-
-def _by_artefact(rows: list[dict[str, Any]]) -> str:
+def _by_artefact(rows: list[dict[str, Any]]) -> list[Row]:
     """A line an artefact: its runs, those of them that are done, time and memory of the others, what lacks."""
     lines = []
     for name in dict.fromkeys(row["artefact"] for row in rows):
@@ -177,27 +164,22 @@ def _by_artefact(rows: list[dict[str, Any]]) -> str:
                 "artefact": name,
                 "runs": sum(row["state"] != "not possible" for row in own),
                 "done": sum(row["state"] == "done" for row in own),
-                "time": _duration(sum(row["seconds"] for row in own)),
+                "time": duration(sum(row["seconds"] for row in own)),
                 "GiB": max(row["memory"] for row in own) / 2**30,
                 "lacks": "; ".join(dict.fromkeys(row["reason"].split(" (")[0] for row in own if row["reason"])),
             }
         )
-    return table(lines, list(lines[0]))
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return lines
 
 
 def reproduce(arguments: argparse.Namespace) -> Answer:
     from pflrepro.papers.notebooks import read_values
 
     artefacts = _artefacts(arguments)
-    prepared = [
-        (artefact, _parameters(arguments) | read_values(artefact.notebook, _pairs(arguments))) for artefact in artefacts
-    ]
+    given, pairs = _parameters(arguments), dict(pair.split("=", 1) for pair in arguments.set)
+    for name in {*given, *({"store"} if arguments.store else ())} & pairs.keys():
+        raise UserError(f"{name} is given twice: by --{name.replace('_', '-')} and by --set")
+    prepared = [(artefact, given | read_values(artefact.notebook, pairs)) for artefact in artefacts]
     rows = [_reproduced(artefact, parameters, arguments, alone=len(prepared) == 1) for artefact, parameters in prepared]
     failed = [row["id"] for row in rows if row["error"]]
     parts = [_reproduced_text(row) for row in rows]
@@ -228,10 +210,6 @@ def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     given["also"] = arguments.also or None
     given["device"] = None if arguments.device is None else resolve_device(arguments.device)
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _pairs(arguments: argparse.Namespace) -> dict[str, str]:
-    return dict(pair.split("=", 1) for pair in arguments.set)
 
 
 def _reproduced_text(row: Row) -> str:
@@ -276,6 +254,7 @@ def score(arguments: argparse.Namespace) -> Answer:
     parts = [table(_marked(shown, "verdict"), SCORE_COLUMNS)] if shown else []
     if any(row["interval"] for row in shown):
         parts.append("low to high: 95 % interval of ours")
+    parts += [f"{row['row']}, {row['column']}: {row['reason']}" for row in shown if "diverged" in row["reason"]]
     if claims:
         counted = [f"claims of {id} at scale {scale}: {counts}" for (id, scale), counts in card.counts.items()]
         parts += [table(_marked(claims, "outcome"), CLAIM_COLUMNS), "\n".join(counted)]

@@ -27,7 +27,7 @@ def add(verbs: Any) -> None:
         type=number("--share", 0, 1, open_low=True),
         default=1.0,
         metavar="RATIO",
-        help="take only this part of each client's samples (default: 1)",
+        help="take only this part of each client's samples, a batch at least (default: 1)",
     )
     add_machine(parser)
     add_places(parser, store=False)

@@ -16,6 +16,11 @@ def add(verbs: Any) -> None:
         help="versions, device, data present, store health",
         description="Exit code 0 if nothing is broken, else 1. Data sets that are not downloaded are no fault.",
     )
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="set damaged runs of the store aside and remove what killed processes left",
+    )
     add_places(parser)
     add_json(parser)
     parser.set_defaults(handler=handle, parser=parser)
@@ -24,7 +29,7 @@ def add(verbs: Any) -> None:
 def handle(arguments: argparse.Namespace) -> Answer:
     from pflrepro.doctor import examine
 
-    report = examine(data_root=arguments.data_root, store=arguments.store)
+    report = examine(data_root=arguments.data_root, store=arguments.store, mend=arguments.repair)
     return Answer(report, _text(report), code=1 if report["problems"] else 0)
 
 
@@ -40,7 +45,8 @@ def _text(report: dict[str, Any]) -> str:
             "devices", devices,
             f"data in {report['data_root']}", "  " + data.replace("\n", "\n  "),
             f"runs in {store['root']}: {store['finished']} finished, {store['unfinished']} unfinished, "
-            f"{len(store['damaged'])} damaged",
+            f"{len(store['damaged'])} damaged, {store['leftovers']} leftovers of killed processes",
+            *(f"  repaired: {line}" for line in store["repaired"]),
             "problems", problems,
         ]
     )  # fmt: skip

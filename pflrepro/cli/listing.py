@@ -49,11 +49,9 @@ def add(verbs: Any) -> None:
 def handle(arguments: argparse.Namespace) -> Answer:
     rows, short = KINDS[arguments.what]()
     if arguments.what == "algorithms" and (arguments.long or arguments.json):
-        from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
-        from pflrepro.algorithms.registry import hyperparameters, plain_parts
+        from pflrepro.algorithms.registry import about, hyperparameters
 
-        links = {name: entry.link for name, entry in (ALGORITHMS | PLUGINS).items()}
-        of = [(links[plain_parts(row["name"])[-1]], hyperparameters(row["name"])) for row in rows]
+        of = [(about(row["name"]).link, hyperparameters(row["name"])) for row in rows]
         rows = [row | {"link": link, "options": options} for row, (link, options) in zip(rows, of, strict=True)]
     if arguments.what == "algorithms" and arguments.long:
         rows = [row | costs(row["name"]) for row in rows]
@@ -86,28 +84,25 @@ def _option(name: str, default: Any, words: Sequence[str]) -> str:
 def algorithms() -> tuple[Rows, tuple[str, ...]]:
     """Everything that --algorithm takes: the methods, and the combinations with plug-ins that a paper uses."""
     from pflrepro.algorithms.entries import ALGORITHMS, METHOD_PLUGINS, PLUGINS, VARIANTS
-    from pflrepro.algorithms.registry import canonical_name
+    from pflrepro.algorithms.registry import about, canonical_name
 
-    def row(name: str, title: str, paper: str, tested: str, kind: str) -> dict[str, Any]:
-        return {"name": name, "title": title, "paper": paper, "tested": tested, "kind": kind}
-
-    rows = [row(e.name, e.title, e.paper, e.tested, "method") for e in ALGORITHMS.values()]
-    rows += [row(e.name, e.title, e.paper, e.tested, "variant") for e in VARIANTS.values()]
-    for name, plugin in PLUGINS.items():  # alone, on FedAvg; three of them are methods of the papers
-        kind = "method" if name in METHOD_PLUGINS else "plug-in"
-        rows.append(row(name, plugin.title, plugin.paper, tested(ALGORITHMS["fedavg"].tested, name), kind))
-    for plugin in PLUGINS.values():
-        for hosts in plugin.hosts:
-            name = canonical_name(f"{hosts}+{plugin.name}")
-            host, *added = name.split("+")
-            title = "+".join([ALGORITHMS[host].title, *(PLUGINS[each].title for each in added)])
-            rows.append(row(name, title, plugin.paper, tested(ALGORITHMS[host].tested, *added), "combination"))
+    kinds = dict.fromkeys(ALGORITHMS, "method") | dict.fromkeys(VARIANTS, "variant")
+    # alone, on FedAvg; three of them are methods of the papers
+    kinds |= {name: "method" if name in METHOD_PLUGINS else "plug-in" for name in PLUGINS}
+    hosted = (canonical_name(f"{host}+{plugin.name}") for plugin in PLUGINS.values() for host in plugin.hosts)
+    kinds |= dict.fromkeys(hosted, "combination")
+    known = {name: about(name) for name in kinds}
+    rows = [
+        {
+            "name": name,
+            "title": known[name].title,
+            "paper": known[name].paper,
+            "tested": known[name].tested,
+            "kind": kind,
+        }
+        for name, kind in kinds.items()
+    ]
     return rows, ("name", "title", "paper")
-
-
-def tested(model: str, *plugins: str) -> str:
-    """Which model is tested where `plugins` stand on a method that tests `model`."""
-    return f"{model}, plus the own bias" if {"dbe", "prbm"} & set(plugins) else model
 
 
 def costs(algorithm: str) -> dict[str, float]:

@@ -43,7 +43,7 @@ With --json, one object a method (with several methods a list of them); accuraci
                         evaluated before the next local training
   curve_after_training  the same right after local training; null where nothing was trained
   backend, device       what the runs were made with (lists: seeds may differ)
-  diverged              the seeds whose test loss is no finite number in the end
+  diverged              the seeds whose loss became infinite, NaN or huge, each with the round and the clients that show it first
   runs, run_folders     ids (see: pflrepro show) and folders, one a seed
   stored                how many of the runs this call did not train: they were in the store, or another process made them
 """
@@ -199,6 +199,7 @@ def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
     import numpy as np
 
     from pflrepro.metrics import accuracy
+    from pflrepro.metrics.divergence import divergence
     from pflrepro.metrics.selection import select
 
     curves = [accuracy.pooled(run.history) for run in runs]
@@ -224,7 +225,11 @@ def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
         "device": sorted({run.environment["device"] for run in runs}),
         "runs": [run.id for run in runs],
         "run_folders": [str(run.folder) for run in runs],
-        "diverged": [run.experiment.seed for run in runs if not np.isfinite(run.history["loss"][-1]).all()],
+        "diverged": [
+            {"seed": run.experiment.seed, **vars(found)}
+            for run in runs
+            if (found := divergence(run.history)) is not None
+        ],
         "curve": np.mean([curve[:shared] for curve in curves], axis=0),
         "curve_after_training": np.mean([curve[:shared] for curve in after], axis=0),
     }
@@ -277,4 +282,9 @@ def _table(arguments: argparse.Namespace, summaries: Sequence[dict[str, Any]]) -
 
 
 def _diverged(summary: dict[str, Any], who: str) -> list[str]:
-    return [f"{who}seed {seed} diverged: its test loss is no finite number in the end" for seed in summary["diverged"]]
+    from pflrepro.metrics.divergence import Divergence
+
+    return [
+        f"{who}seed {found['seed']} {Divergence(found['round'], found['clients'])}: its loss is infinite, NaN or huge"
+        for found in summary["diverged"]
+    ]

@@ -1,7 +1,8 @@
 """The checks that every method passes, callable on a method of one's own.
 
     from pflrepro import conformance
-    conformance.check("my_module:MyMethod", {"strength": 0.5})
+    conformance.report("my_module:MyMethod", {"strength": 0.5})  # a table of all checks
+    conformance.check("my_module:MyMethod", {"strength": 0.5})  # the same for a test: an error where one fails
 
 A check is a small function of a `Subject` (a method on one network, with its runs so far) that raises `AssertionError`; `CHECKS`
 names them all. The federation is made up, five clients of 3 to 30 samples with absent classes, so that a whole suite takes about
@@ -11,21 +12,27 @@ a second on the small network. What a check demands is exact unless its docstrin
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.conformance.checks import CHECKS
 from pflrepro.conformance.subject import Subject, federation
 from pflrepro.errors import UserError
+from pflrepro.markup import records
 
-__all__ = ["CHECKS", "Result", "Subject", "check", "federation"]
+__all__ = ["CHECKS", "Report", "Result", "Subject", "check", "federation", "report"]
+
+PASSED, FAILED, NOT_APPLICABLE = "passed", "failed", "not applicable"
+MARKS = {PASSED: "✓", FAILED: "✗", NOT_APPLICABLE: "–"}
 
 
 @dataclass(frozen=True)
 class Result:
-    """One check's outcome: `passed`, or `not applicable` with the reason given."""
+    """One check's outcome: `passed`, `failed` or `not applicable`, the latter two with the reason."""
 
     check: str
     outcome: str
@@ -33,9 +40,71 @@ class Result:
     reason: str = ""
 
 
+class Report(list[Result]):
+    """What came of all checks, as a list that shows itself. name: the method and network."""
+
+    def __init__(self, name: str, results: Iterable[Result] = ()) -> None:
+        super().__init__(results)
+        self.name = name
+
+    @property
+    def failed(self) -> list[Result]:
+        """The checks that failed."""
+        return [result for result in self if result.outcome == FAILED]
+
+    def __str__(self) -> str:
+        counts = Counter(result.outcome for result in self)
+        return f"{self.name}: {', '.join(f'{count} {outcome}' for outcome, count in counts.items())}"
+
+    def __repr__(self) -> str:
+        told = (f"  {MARKS[each.outcome]} {each.check}: {each.reason}" for each in self if each.reason)
+        return "\n".join([f"Report({self})", *told])
+
+    def _repr_html_(self) -> str:
+        lines = [
+            {
+                "": MARKS[each.outcome],
+                "check": each.check.replace("_", " "),
+                "what it demands": (CHECKS[each.check].__doc__ or "").split("\n")[0],
+                "outcome": each.outcome,
+                "why": each.reason,
+            }
+            for each in self
+        ]
+        return f"<p>{escape(str(self))}</p>{records(lines)}"
+
+
+def report(
+    method: str | type[Method] | Method, options: Mapping[str, Any] | None = None, model: str = "mlp", **declared: Any
+) -> Report:
+    """Run every check on a method and tell what came of each, also where one fails; see `check`.
+
+    Example:
+        >>> report("fedavg").failed
+        []
+    """
+    subject = Subject(method, options, model, **declared)
+    results = Report(str(subject))
+    for name, function in CHECKS.items():
+        if name in subject.without:
+            results.append(Result(name, NOT_APPLICABLE, 0.0, subject.without[name]))
+            continue
+        started, reason = time.perf_counter(), ""
+        try:
+            function(subject)
+        except UserError:
+            raise
+        except AssertionError as error:
+            reason = str(error) or "it does not hold"
+        except Exception as error:  # a method that breaks fails the check, and the next one may tell more
+            reason = f"{type(error).__name__}: {error}"
+        results.append(Result(name, FAILED if reason else PASSED, time.perf_counter() - started, reason))
+    return results
+
+
 def check(
     method: str | type[Method] | Method, options: Mapping[str, Any] | None = None, model: str = "mlp", **declared: Any
-) -> list[Result]:
+) -> Report:
     """Run every check on a method; `declared` are the exceptions that `Subject` takes (zero_rate, moves, without).
 
     Raises `AssertionError` that names each failed check, the entry and the size of the difference.
@@ -44,22 +113,8 @@ def check(
         >>> {result.outcome for result in check("fedavg")}
         {'passed'}
     """
-    subject = Subject(method, options, model, **declared)
-    results, failures = [], []
-    for name, function in CHECKS.items():
-        if name in subject.without:
-            results.append(Result(name, "not applicable", 0.0, subject.without[name]))
-            continue
-        started = time.perf_counter()
-        try:
-            function(subject)
-        except UserError:
-            raise
-        except AssertionError as error:
-            failures.append(f"{name}: {error}")
-        except Exception as error:  # a method that breaks fails the check, and the next one may tell more
-            failures.append(f"{name}: {type(error).__name__}: {error}")
-        results.append(Result(name, "passed", time.perf_counter() - started))
-    if failures:
-        raise AssertionError(f"{subject} fails {len(failures)} of {len(CHECKS)} checks: " + "; ".join(failures))
+    results = report(method, options, model, **declared)
+    if results.failed:
+        told = "; ".join(f"{each.check}: {each.reason}" for each in results.failed)
+        raise AssertionError(f"{results.name} fails {len(results.failed)} of {len(CHECKS)} checks: {told}")
     return results

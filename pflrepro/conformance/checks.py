@@ -19,8 +19,10 @@ from pflrepro.conformance.subject import (
     renumbered_simulation,
     reordered,
     run,
+    sparse_federation,
     streams_of,
 )
+from pflrepro.errors import UserError
 from pflrepro.simulation.program import LOSSES
 
 BACKENDS = ("loop", "batched", "graph")
@@ -214,6 +216,19 @@ def check_small_clients(subject: Subject) -> None:
         ]
         finite(runs[1], f"with {case}")
         same_runs(*runs, f"with {case}, batched is not loop", TOLERANCES["float64"])
+
+
+def check_clients_without_data(subject: Subject) -> None:
+    """A client with nothing to train on and one with a single sample: refused in one line, or finite with loop == batched (1e-8)."""
+    try:
+        runs = [
+            subject.trace(backend, seeds=(0,), rounds=2, participation=1.0, federation=sparse_federation())
+            for backend in ("batched", "loop")
+        ]
+    except UserError:
+        return
+    finite(runs[1], "with clients without data")
+    same_runs(*runs, "with clients without data, batched is not loop", TOLERANCES["float64"])
 
 
 def check_absent_classes(subject: Subject) -> None:

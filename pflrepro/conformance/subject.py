@@ -47,8 +47,18 @@ State = dict[str, np.ndarray]
 @cache
 def federation(order: tuple[int, ...] = tuple(range(len(TRAIN_LABELS)))) -> Federation:
     """The made-up federation: 8x8 images around a centre a class, clients in the given order."""
+    return _made_up(TRAIN_LABELS, TEST_LABELS, order)
+
+
+@cache
+def sparse_federation() -> Federation:
+    """The same with a client that has nothing to train on, and one that has a single sample and nothing to be tested on."""
+    return _made_up((*TRAIN_LABELS, "", "3"), (*TEST_LABELS, "01", ""), tuple(range(len(TRAIN_LABELS) + 2)))
+
+
+def _made_up(train_labels: Sequence[str], test_labels: Sequence[str], order: Sequence[int]) -> Federation:
     train, test, labels = [], [], []
-    for texts, parts in ((TRAIN_LABELS, train), (TEST_LABELS, test)):
+    for texts, parts in ((train_labels, train), (test_labels, test)):
         for text in texts:
             parts.append(np.arange(len(labels), len(labels) + len(text)))
             labels += [int(label) for label in text]

@@ -64,7 +64,11 @@ def load_arrays(
 
     spec = find(name, datasets)
     if spec.source:
-        return derived(spec, load_arrays(spec.source, root, strict=strict, datasets=datasets))
+        try:
+            source = load_arrays(spec.source, root, strict=strict, datasets=datasets)
+        except MissingData:
+            raise missing(spec, root) from None
+        return derived(spec, source)
     if spec.embedded:
         from pflrepro.data.readers.bundled import bundled_digits
 
@@ -122,7 +126,8 @@ def mismatch(spec: DatasetSpec, arrays: Arrays, *, strict: bool = True) -> str |
 def missing(spec: DatasetSpec, root: str | Path | None = None) -> MissingData:
     """The error for a data set that is not in the data root: how to get it, and what works without a download."""
     offline = ", ".join(sorted(other.name for other in DATASETS.values() if other.embedded))
+    named = f"{spec.name!r} is made from {spec.stored_as!r}, which" if spec.source else repr(spec.name)
     return MissingData(
-        f"data set {spec.stored_as!r} is not in {data_root(root)}: get it with `pflrepro data get {spec.stored_as}`, or name a "
+        f"data set {named} is not in {data_root(root)}: get it with `pflrepro data get {spec.stored_as}`, or name a "
         f"folder that has it with --data-root or $PFLREPRO_DATA; without a download: {offline}"
     )

@@ -46,6 +46,8 @@ def get(
 
     Originals that lie in `<root>/<name>/original` are taken instead of a download, and stay there.
 
+    A set that fails does not keep the others waiting: what went wrong is raised at the end.
+
     Raises `UserError` for an unknown name or an unwritable root, `MissingData` where files must be placed by hand (for a named set
     with the corruption frost: its photographs), `CorruptFile` where those are wrong, `DownloadFailed` where no mirror delivers.
     """
@@ -53,19 +55,37 @@ def get(
     say = report or (lambda line: print(line, file=sys.stderr))
     everything = names is None
     rows = []
+    failed: dict[str, UserError | DownloadFailed] = {}
+    root = data_root(root)
     for spec in [find(name, known) for name in _names(names, known)]:
         if everything and spec.source:
             continue
         if spec.embedded:
             action = "embedded"
-        elif everything and not _at_hand(spec, known, data_root(root)):
+        elif everything and not _at_hand(spec, known, root):
             action = "by hand"
         else:
-            action = _get_one(find(spec.stored_as, known), known, data_root(root), progress, say, policy)
-            if needed_by(spec.shift):
-                find_photographs(root)
+            try:
+                action = _get_one(find(spec.stored_as, known), known, root, progress, say, policy)
+                if needed_by(spec.shift):
+                    find_photographs(root)
+            except (UserError, DownloadFailed) as error:
+                failed[spec.name] = error
+                continue
         rows.append(_row(spec, root, known) | {"action": action})
+    if failed:
+        raise _all_of(failed, of=len(failed) + len(rows))
     return rows
+
+
+def _all_of(failed: Mapping[str, UserError | DownloadFailed], of: int) -> UserError | DownloadFailed:
+    """What became of the sets that could not be got, as one error; that of a single one as it is where nothing else was asked for."""
+    errors = list(failed.values())
+    if of == 1:
+        return errors[0]
+    told = "; ".join(f"{name}: {error}" for name, error in failed.items())
+    kind = DownloadFailed if any(isinstance(error, DownloadFailed) for error in errors) else UserError
+    return kind(f"{len(failed)} of {of} data sets were not got, the others are there; {told}")
 
 
 def _at_hand(spec: DatasetSpec, known: Known, root: Path) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pflrepro.data.heterogeneity import heterogeneity, total_variation
 from pflrepro.errors import UserError
+from pflrepro.markup import facts, folded, records
 from pflrepro.style import BLUE, COLUMN, PAGE, new_figure, style
 
 if TYPE_CHECKING:
@@ -151,22 +151,17 @@ def counts_html(title: str, counts: np.ndarray, sizes: Mapping[str, Sequence[int
     }
     if len(known):
         rows["total variation"] = f"mean {heterogeneity(counts):.3f} ({known.min():.3f} to {known.max():.3f})"
-    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
-    return f"<table><caption>{escape(title)}</caption>{body}</table>{_clients_html(counts, parts, distances)}"
+    return facts(title, rows) + _clients_html(counts, parts, distances)
 
 
 def _clients_html(counts: np.ndarray, parts: Mapping[str, np.ndarray], distances: np.ndarray) -> str:
-    header = "".join(f"<th>{escape(name)}</th>" for name in ("client", *parts, "total variation", "class: samples"))
     lines = []
     for client, row in enumerate(counts[:ROWS]):
         distance = "" if math.isnan(distances[client]) else f"{distances[client]:.3f}"
-        values = (str(client), *(f"{part[client]:,}" for part in parts.values()), distance, _classes(row))
-        lines.append("<tr>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")
+        sizes = {name: f"{part[client]:,}" for name, part in parts.items()}
+        lines.append({"client": client, **sizes, "total variation": distance, "class: samples": _classes(row)})
     more = f"<p>and {len(counts) - ROWS:,} more clients</p>" if len(counts) > ROWS else ""
-    return (
-        f"<details{' open' if len(counts) <= 20 else ''}><summary>clients</summary>"
-        f"<table><tr>{header}</tr>{''.join(lines)}</table>{more}</details>"
-    )
+    return folded("clients", records(lines) + more, opened=len(counts) <= 20)
 
 
 def _classes(row: np.ndarray) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 HEADER = ["client", "label", "count"]
-_CELLS = 100_000_000  # a larger client x class table is a mistake
+_CELLS = 10_000_000  # a larger client x class table is a mistake
 
 
 def published_names() -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from html import escape
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,13 @@ import numpy as np
 
 from pflrepro.errors import UserError
 from pflrepro.experiments.result import Run
+from pflrepro.markup import records
 from pflrepro.metrics.accuracy import spread
 from pflrepro.metrics.comparison import EQUAL, holm, paired
 from pflrepro.metrics.intervals import Interval, over_clients, over_seeds
 from pflrepro.metrics.selection import Selected, check_rule
-from pflrepro.style import new_figure, style
+from pflrepro.notebook import display
+from pflrepro.style import new_figure, picture, style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,12 +159,23 @@ class Compared:
         return f"Compared({', '.join(self.runs)}; {self.rule.name})\n{self.table.to_string(float_format='%.2f')}"
 
     def _repr_html_(self) -> str:
-        buffer = io.BytesIO()
-        self.curves().savefig(buffer, format="svg")
-        picture = f'<img alt="test accuracy over rounds" src="data:image/svg+xml;base64,{b64encode(buffer.getvalue()).decode()}">'
-        shown = {"float_format": "%.2f", "na_rep": ""}
-        tests = self.tests.to_html(index=False, float_format="%.3g", na_rep="") if len(self.tests) else ""
-        return f"<p>test accuracy in %, {self.rule.title}</p>{self.table.to_html(**shown)}{tests}{picture}"
+        """The tables: what was reached, and the tests."""
+        rows = [{"": label, **dict(line)} for label, line in self.table.iterrows()]
+        tests = self.tests.to_dict("records")
+        shown = [records([{name: _said(value, 2) for name, value in row.items()} for row in rows])]
+        shown += [records([{name: _said(value, 3) for name, value in test.items()} for test in tests])] if tests else []
+        return f"<p>test accuracy in %, {escape(self.rule.title)}</p>{''.join(shown)}"
+
+    def _ipython_display_(self) -> None:
+        display({"text/html": self._repr_html_(), "text/plain": repr(self)})
+        display(picture(self.curves(), "test accuracy over rounds"))
+
+
+def _said(value: Any, digits: int) -> str:
+    """A number with two decimals, or (`digits` 3) three digits; nothing for NaN."""
+    if not isinstance(value, float):
+        return str(value)
+    return "" if math.isnan(value) else f"{value:.2f}" if digits == 2 else f"{value:.3g}"
 
 
 def _same_clients(one: Run, other: Run) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pflrepro.algorithms.registry import build_method, canonical_name
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.parse import parse
 from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.experiments.files import canonical_json
+from pflrepro.experiments.overrides import Overrides, spelt_out
+from pflrepro.markup import Brief, facts
 from pflrepro.models.registry import canonical
 from pflrepro.settings import Settings
 
@@ -22,8 +24,8 @@ DTYPES = ("float32", "float64")
 _LARGEST_SEED = 2**63 - 1
 
 
-@dataclass(frozen=True)
-class DataConfig:
+@dataclass(frozen=True, repr=False)
+class DataConfig(Brief):
     """Whose data: a data set and how it is spread over clients.
 
     Attributes:
@@ -62,8 +64,8 @@ class DataConfig:
         _set(self, checked)
 
 
-@dataclass(frozen=True)
-class Experiment:
+@dataclass(frozen=True, repr=False)
+class Experiment(Brief):
     """One run: a method on data, with one seed. Checked on construction; every wrong value is a one-line `UserError`.
 
     Attributes:
@@ -90,13 +92,19 @@ class Experiment:
         object.__setattr__(self, "algorithm", canonical_name(self.algorithm))
 
     @classmethod
+    @spelt_out(Overrides)
     def for_dataset(
-        cls, algorithm: str, dataset: str, *, options: Iterable[tuple[str, Any]] = (), **overrides: Any
+        cls,
+        algorithm: str,
+        dataset: str,
+        *,
+        options: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+        **overrides: Unpack[Overrides],
     ) -> Experiment:
         """An experiment with the data set's preset (network, partition, settings).
 
         Args:
-            overrides: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`.
+            overrides: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`; what is not given is the preset's.
 
         Example:
             >>> experiment = Experiment.for_dataset("fedavg+dbe", "digits", partition="dirichlet:0.1", clients=5, lr=0.02)
@@ -151,6 +159,24 @@ class Experiment:
     def method(self) -> Method:
         """The method with its options."""
         return build_method(self.algorithm, dict(self.options))
+
+    def _repr_html_(self) -> str:
+        data = {name: value for name, value in vars(self.data).items() if name != "dataset" and value not in (None, "")}
+
+        def listed(values: Mapping[str, Any]) -> str:
+            return ", ".join(f"{name}={value}" for name, value in values.items())
+
+        return facts(
+            "experiment",
+            {
+                "method": self.algorithm,
+                "options": listed(dict(self.options)) or "the method's own",
+                "data": f"{self.data.dataset}, {listed(data)}",
+                "network": f"{self.model}, {self.dtype}",
+                "protocol": f"{listed(self.settings.differing()) or 'the default'} (.settings has all)",
+                "seed": self.seed,
+            },
+        )
 
     def _normalise(self) -> None:
         seed = check_range("seed", self.seed, 0, _LARGEST_SEED, integer=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pflrepro import __version__
 from pflrepro.experiments.version import commit
+from pflrepro.metrics.divergence import divergence
 
 
 def attempt(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], started_at: int) -> dict[str, Any]:
@@ -28,9 +29,11 @@ def environment(attempts: Sequence[Mapping[str, Any]], history: Mapping[str, np.
 
     Top level: what the last attempt had (`backend`, `device`, `workers`, `chunk`, `threads`, `seeds_together`), `versions`,
     `platform`; `timings` in seconds (`training` and `evaluation` as in the history, a share of what seeds side by side took;
-    `total` of all attempts, for all their seeds); `attempts`: one record a process that worked on the run.
+    `total` of all attempts, for all their seeds); `diverged`: round and clients, or null; `attempts`: one record a process that
+    worked on the run.
     """
     last = {name: value for name, value in attempts[-1].items() if name not in ("seconds", "started_at_round")}
+    apart = divergence(history)
     peaks = [entry["peak_memory_bytes"] for entry in attempts if entry.get("peak_memory_bytes")]
     return last | {
         "dtype": dtype,
@@ -48,6 +51,7 @@ def environment(attempts: Sequence[Mapping[str, Any]], history: Mapping[str, np.
             "total": float(sum(entry["seconds"] for entry in attempts)),
         },
         "peak_memory_bytes": max(peaks, default=None),
+        "diverged": None if apart is None else {"round": apart.round, "clients": list(apart.clients)},
         "attempts": [dict(entry) for entry in attempts],
     }
 

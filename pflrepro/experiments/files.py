@@ -14,7 +14,7 @@ import numpy as np
 
 from pflrepro.atomic import replacing
 from pflrepro.data.arrays import DAMAGE
-from pflrepro.errors import CorruptFile
+from pflrepro.errors import CorruptFile, UserError
 
 
 def canonical_json(value: Any) -> str:
@@ -83,7 +83,10 @@ def npz_bytes(arrays: Mapping[str, np.ndarray], compress: bool = False) -> bytes
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an npz, decoded and checked by their CRC; `CorruptFile` for anything odd."""
+    """All arrays of an npz, decoded and checked by their CRC.
+
+    `UserError` where it must not be read, `CorruptFile` for anything odd.
+    """
     try:
         # Opened here, since numpy leaves a file open that turns out to be no archive.
         with open(path, "rb") as file:
@@ -92,14 +95,23 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
+    except PermissionError as error:
+        raise unreadable(path, error) from None
     except DAMAGE as error:
         raise CorruptFile(f"{path.name} cannot be read: {_reason(error)}") from None
 
 
+def unreadable(path: Path, error: OSError) -> UserError:
+    """The error for what may be whole, but must not be read by this user."""
+    return UserError(f"cannot read {path}: {error.strerror or error}")
+
+
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; `CorruptFile` for anything else."""
+    """The object in a JSON file; `UserError` where it must not be read, `CorruptFile` for anything else."""
     try:
         value = json.loads(path.read_text("utf-8"))
+    except PermissionError as error:
+        raise unreadable(path, error) from None
     except (OSError, ValueError, RecursionError) as error:
         raise CorruptFile(f"{path.name} cannot be read: {_reason(error)}") from None
     if not isinstance(value, dict):

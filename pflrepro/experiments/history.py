@@ -12,15 +12,23 @@ without tests, `seconds_aggregation` the part of it that the server takes (its p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pflrepro.errors import CorruptFile
+from pflrepro.markup import records
+from pflrepro.metrics.accuracy import per_client, per_client_after, pooled, pooled_after
 from pflrepro.settings import Settings
 
-History = Mapping[str, np.ndarray]
+if TYPE_CHECKING:
+    import pandas as pd
+
+Recorded = Mapping[str, np.ndarray]
 TIMES = ("seconds", "seconds_aggregation", "seconds_evaluation")
+MOST = 12  # tests that a notebook shows
 SCHEMA = {
     "round": (np.int64, "E"),
     "correct": (np.int64, "EN"),
@@ -37,7 +45,54 @@ SCHEMA = {
 }
 
 
-def check_history(history: History) -> dict[str, np.ndarray]:
+class History(dict[str, np.ndarray]):
+    """A run's tests, an array a name as in the schema above, which shows itself."""
+
+    @property
+    def clients(self) -> int:
+        """N."""
+        return len(self["test_samples"])
+
+    def frame(self) -> pd.DataFrame:
+        """One line a test and client, as recorded, with its accuracies as fractions; NaN where there is none."""
+        import pandas as pd
+
+        tests = len(self["round"])
+        columns: dict[str, Any] = {"round": np.repeat(self["round"], self.clients)}
+        columns["client"] = np.tile(np.arange(self.clients), tests)
+        columns |= {"accuracy": per_client(self).ravel(), "accuracy_after": per_client_after(self).ravel()}
+        columns |= {name: self[name].ravel() for name, (_, axes) in SCHEMA.items() if axes == "EN"}
+        columns |= {name: np.tile(self[name], tests) for name, (_, axes) in SCHEMA.items() if axes == "N"}
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        rounds = self["round"]
+        return f"History({len(rounds)} tests of {self.clients} clients, round {rounds[0]} to {rounds[-1]})"
+
+    def _repr_html_(self) -> str:
+        """A dozen of the tests: pooled accuracy, and the spread over clients."""
+        accuracy, after, each = pooled(self), pooled_after(self), per_client(self)
+        chosen = np.unique(np.linspace(0, len(accuracy) - 1, MOST).round().astype(int))
+        lines = [
+            {
+                "round": int(self["round"][place]),
+                "accuracy (%), before local training": _percent(accuracy[place]),
+                "after it": _percent(after[place]),
+                "worst client": _percent(np.nanmin(each[place])),
+                "best client": _percent(np.nanmax(each[place])),
+                "clients that trained": int(self["participated"][place].sum()),
+            }
+            for place in chosen
+        ]
+        names = ", ".join(self)
+        return f"<p>{escape(repr(self))}</p>{records(lines)}<p>arrays: {names}</p>"
+
+
+def _percent(share: float) -> str:
+    return "" if np.isnan(share) else f"{100 * share:.2f}"
+
+
+def check_history(history: Recorded) -> dict[str, np.ndarray]:
     """The history's arrays in the order of the schema; `CorruptFile` that names the first array that does not fit."""
     if set(history) != set(SCHEMA):
         lacking, extra = sorted(set(SCHEMA) - set(history)), sorted(set(history) - set(SCHEMA))
@@ -55,7 +110,7 @@ def check_history(history: History) -> dict[str, np.ndarray]:
     return {name: history[name] for name in SCHEMA}
 
 
-def _odd_values(history: History) -> dict[str, bool]:
+def _odd_values(history: Recorded) -> dict[str, bool]:
     rounds, samples = history["round"], history["test_samples"]
     counts = {"correct": 0, "correct_after": -1}
     return {
@@ -74,7 +129,7 @@ def rounds_to_test(settings: Settings) -> np.ndarray:
     return np.union1d(np.arange(0, settings.rounds + 1, settings.every), [settings.rounds])
 
 
-def answer(history: History, settings: Settings) -> dict[str, np.ndarray] | None:
+def answer(history: Recorded, settings: Settings) -> dict[str, np.ndarray] | None:
     """What of a history a request for these `rounds`, `every` and `patience` asks for; None: it must be trained on, or finer.
 
     It is what a run of its own would have: the first rounds of a longer run are the shorter run.
@@ -91,7 +146,7 @@ def answer(history: History, settings: Settings) -> dict[str, np.ndarray] | None
     return part if known == len(wanted) else None
 
 
-def at_rounds(history: History, rounds: np.ndarray) -> dict[str, np.ndarray]:
+def at_rounds(history: Recorded, rounds: np.ndarray) -> dict[str, np.ndarray]:
     """The tests behind these rounds, all of which the history has; times are those since the test before that is left."""
     places = np.searchsorted(history["round"], rounds)
     part = {name: array[places] if SCHEMA[name][1][0] == "E" else array for name, array in history.items()}
@@ -100,7 +155,7 @@ def at_rounds(history: History, rounds: np.ndarray) -> dict[str, np.ndarray]:
     return part
 
 
-def joined(new: History, old: History | None) -> dict[str, np.ndarray]:
+def joined(new: Recorded, old: Recorded | None) -> dict[str, np.ndarray]:
     """The tests of `new`, and behind its last round those of `old`: the same run, which once was longer."""
     if old is None:
         return dict(new)

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import build_method, revision
-from pflrepro.data.partitions.given import Counts, File
+from pflrepro.data.partitions.given import Counts, File, read_rows
 from pflrepro.data.partitions.parse import parse
 from pflrepro.data.published import published_counts, read_counts
-from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
-from pflrepro.experiments.files import canonical_json, read_npz
+from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.fingerprints import remembered_fingerprint
 from pflrepro.experiments.loading import Stamp, arrays_of, place_of
 from pflrepro.experiments.source import code_of
@@ -129,12 +128,8 @@ def user_source(algorithm: str) -> str | None:
 
 def _read_partition(path: Path) -> list[np.ndarray]:
     """`client` and `is_test` of a partition file in one number type, so that equal partitions have one identity."""
-    if not path.is_file():
-        raise UserError(f"there is no partition file {path}")
-    arrays = read_npz(path)
-    if not {"client", "is_test"} <= set(arrays):
-        raise CorruptFile(f"{path} is no partition file: it must hold the arrays client and is_test")
-    return [arrays["client"].astype("<i8"), arrays["is_test"].astype("u1")]
+    client, is_test = read_rows(path)
+    return [client.astype("<i8"), is_test.astype("u1")]
 
 
 def _hash(arrays: list[np.ndarray]) -> str:

@@ -11,7 +11,7 @@ from pflrepro.data.datasets import DATASETS, find, load_arrays
 from pflrepro.data.root import cache_path
 from pflrepro.data.root import data_root as resolve
 from pflrepro.errors import UserError
-from pflrepro.experiments.config import DataConfig
+from pflrepro.experiments.config import DataConfig, Experiment
 
 if TYPE_CHECKING:
     from pflrepro.data.arrays import Arrays
@@ -25,8 +25,11 @@ def arrays_of(dataset: str, data_root: str | Path | None = None) -> Arrays:
     return _read(*place_of(dataset, data_root))
 
 
-def load_federation(data: DataConfig, data_root: str | Path | None = None, device: str = "cpu") -> Federation:
-    """The clients and their samples, on a device; `UserError` if the partition is impossible on these data.
+def load_federation(
+    data: DataConfig | Experiment, data_root: str | Path | None = None, device: str = "cpu"
+) -> Federation:
+    """The clients and their samples, on a device, of an experiment too; `UserError` if the partition is impossible on these data, or
+    nobody has any sample to train on, or to test with.
 
     Example:
         >>> load_federation(DataConfig("digits", "iid", clients=5))
@@ -37,6 +40,7 @@ def load_federation(data: DataConfig, data_root: str | Path | None = None, devic
     from pflrepro.data.federation import Federation
     from pflrepro.data.partition import partition
 
+    data = data.data if isinstance(data, Experiment) else data
     arrays, spec = arrays_of(data.dataset, data_root), DATASETS[data.dataset]
     labels = torch.from_numpy(arrays.y)
     groups = None if arrays.group is None else torch.from_numpy(arrays.group)
@@ -49,6 +53,9 @@ def load_federation(data: DataConfig, data_root: str | Path | None = None, devic
         min_size=data.min_size,
         test_share=data.test_share,
     )
+    for samples, kind in ((parts.train, "training"), (parts.test, "test")):
+        if not any(map(len, samples)):
+            raise UserError(f"partition {data.partition!r} gives no client {kind} samples: there is nothing to measure")
     places = {"root": data_root, "device": device}
     return Federation.of(spec, arrays, parts, seed=data.partition_seed, proxy=_proxy(data, arrays, data_root), **places)
 
@@ -75,14 +82,14 @@ def _proxy(data: DataConfig, arrays: Arrays, data_root: str | Path | None) -> Fe
 
 def place_of(dataset: str, data_root: str | Path | None) -> tuple[str, str, Stamp]:
     """(data set, folder, what tells whether its file has changed), which names its arrays as long as it has not."""
-    spec = find(dataset)
+    spec, root = find(dataset), resolve(data_root)
     if spec.embedded:
         return dataset, "", None
     try:
-        stat = os.stat(cache_path(spec.stored_as, data_root))
+        stat = os.stat(cache_path(spec.stored_as, root))
     except OSError:
-        return dataset, str(resolve(data_root)), None
-    return dataset, str(resolve(data_root)), (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        return dataset, str(root), None
+    return dataset, str(root), (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 @lru_cache(maxsize=1)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from pflrepro.notebook import ProgressLine, attached
+
 
 class Progress:
-    """Rounds done of all that are to be run. Shown on a terminal and in a notebook with widgets, else silent; a context manager."""
+    """Rounds done of all that are to be run. Shown on a terminal and in a notebook, else silent; a context manager."""
 
     def __init__(self, shown: bool = True) -> None:
         self.bar: Any = None
@@ -56,13 +58,8 @@ class Progress:
 
 
 def _bar(rounds: int) -> Any:
-    if "ipykernel" in sys.modules:
-        try:
-            import ipywidgets  # noqa: F401
-            from tqdm.notebook import tqdm
-        except ImportError:
-            return None
-        return tqdm(unit="round", total=rounds)
+    if attached():
+        return ProgressLine(rounds)
     if not sys.stderr.isatty():
         return None
     from tqdm import tqdm

@@ -1,10 +1,18 @@
-"""What a run store can do without."""
+"""What a run store can do without, and how it is put in order."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from pflrepro.errors import CorruptFile, UserError
+from pflrepro.experiments import files
+from pflrepro.experiments.checkpoint import read_checkpoint
+from pflrepro.experiments.folder import CHECKPOINT, DONE
+from pflrepro.experiments.identity import ID_LENGTH
 from pflrepro.experiments.store import Store
 
 
@@ -18,34 +26,99 @@ class Freed:
 
 
 def prune(store: Store, *, states: bool = False, dry_run: bool = False) -> list[Freed]:
-    """Remove the damaged folders that were set aside, with `states` also the kept states of finished runs that nobody trains.
+    """Remove the damaged folders that were set aside and what killed processes left (`leftovers`), with `states` also the kept states
+    of finished runs; nothing of a run that somebody trains.
 
     Histories and readings stay; what needs a state again trains the run again.
 
     Args:
         dry_run: only say what would go.
     """
-    freed = []
+    freed = leftovers(store, remove=not dry_run)
     for folder in sorted((store.root / "runs").glob("*.damaged-*")):
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        freed.append(Freed(folder.name, "damaged, set aside", size))
+        freed.append(Freed(folder.name, "damaged, set aside", _size(folder)))
         if not dry_run:
             shutil.rmtree(folder)
     for run in store.runs() if states else ():
         kept = store.states(run.id)
         size = sum(path.stat().st_size for path in kept.values())
-        if kept and (dry_run or _dropped(store, run.id)):
+        if kept and (dry_run or _alone(store, run.id, lambda id=run.id: store.drop_states(id)) is not None):
             freed.append(Freed(run.id, f"states behind rounds {', '.join(map(str, kept))}", size))
     return freed
 
 
-def _dropped(store: Store, id: str) -> bool:
-    """Whether the states of a run could be removed: nobody else has its lock."""
-    lock = store.lock(id)
-    if not lock.acquire():
-        return False
+def leftovers(store: Store, *, remove: bool = False) -> list[Freed]:
+    """What processes that were killed left in the folders of runs that nobody trains, and nothing needs; with `remove` it goes.
+
+    Half-written files and folders, results that newer ones replaced, and the checkpoint of a run that is done to that round. Where the
+    store cannot be written to, nobody can remove anything, and nothing is found.
+    """
+    runs, found = store.root / "runs", []
+    for id in sorted({_id_of(path) for path in runs.iterdir()}) if runs.is_dir() else ():
+
+        def look(id: str = id) -> list[Freed]:
+            left = [(path, Freed(id, what, _size(path))) for path, what in _left(store, id)]
+            for path, _ in left if remove else ():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            return [freed for _, freed in left]
+
+        if len(id) == ID_LENGTH and _left(store, id):
+            found += _alone(store, id, look) or []
+    return found
+
+
+def repair(store: Store) -> list[str]:
+    """Set the damaged run folders aside, so that their runs are made anew, and remove the leftovers; what was done, a line each."""
+    told = [
+        f"run folder {folder.name} was damaged ({reason}) and is set aside"
+        for folder, reason in store.health().damaged
+        if store.get(folder.name) is None and not folder.exists()
+    ]
+    return told + [f"{freed.what} of run {freed.id} is removed" for freed in leftovers(store, remove=True)]
+
+
+def _id_of(path: Path) -> str:
+    """The run that an entry of the store belongs to: its folder's name, or that of a folder in the making (`.<id>.<digits>.tmp`)."""
+    return path.name.split(".")[1] if path.name.startswith(".") else path.name
+
+
+def _left(store: Store, id: str) -> list[tuple[Path, str]]:
+    folder = store.folder(id)
+    half = [*(store.root / "runs").glob(f".{id}.*.tmp"), *folder.glob(".*.tmp"), *folder.glob("readings/.*.tmp")]
+    left = [(path, "a half-written file") for path in half]
     try:
-        store.drop_states(id)
+        done = files.read_json(folder / DONE)
+        meant = {done["history"], done["record"]}
+        for path in (*folder.glob("history-*"), *folder.glob("record-*")):
+            left += [(path, "a replaced result")] if path.name not in meant else []
+        if (folder / CHECKPOINT).exists() and _is_behind(folder, done["rounds"]):
+            left.append((folder / CHECKPOINT, "the checkpoint of a finished run"))
+    except (KeyError, UserError, OSError):  # not done, damaged, or not for us: nothing is known to be superfluous
+        pass
+    return left
+
+
+def _is_behind(folder: Path, rounds: int) -> bool:
+    """Whether no longer run can go on from the folder's checkpoint."""
+    try:
+        return read_checkpoint(folder / CHECKPOINT, folder.name).round <= rounds
+    except CorruptFile:
+        return True
+
+
+def _size(path: Path) -> int:
+    return sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
+
+
+def _alone(store: Store, id: str, work: Callable[[], Any]) -> Any | None:
+    """What `work` gives under the lock of a run; None where another process has it, or the store cannot be written to."""
+    lock = store.lock(id)
+    try:
+        if not lock.acquire():
+            return None
+    except UserError:
+        return None
+    try:
+        return work()
     finally:
         lock.release()
-    return True

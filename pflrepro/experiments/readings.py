@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import CorruptFile
+from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 
 log = logging.getLogger("pflrepro.readings")
@@ -78,13 +78,16 @@ def keep(folder: Path, question: Question, answer: Mapping[str, np.ndarray]) -> 
 
 
 def taken(folder: Path, question: Question, take: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """The kept answer, or what `take` gives, which is then kept where the folder can be written to."""
+    """The kept answer, or what `take` gives, which is then kept; where the folder cannot be written to, that is told."""
     found = kept(folder, question)
     if found is not None:
         return found
     answer = {name: np.asarray(value) for name, value in take().items()}
     if folder.is_dir():
-        keep(folder, question, answer)
+        try:
+            keep(folder, question, answer)
+        except (OSError, UserError) as error:
+            log.warning("the reading %s of run %s is not kept: %s", question.name, folder.name, error)
     return answer
 
 

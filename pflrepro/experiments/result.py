@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,15 @@ import numpy as np
 
 from pflrepro.errors import UserError, check_range
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.history import answer
-from pflrepro.metrics.accuracy import pooled, pooled_after
+from pflrepro.experiments.history import History, answer
+from pflrepro.markup import facts
+from pflrepro.metrics.accuracy import mean_test_loss, per_client, pooled, pooled_after
+from pflrepro.metrics.divergence import Divergence, divergence
 from pflrepro.metrics.selection import select
+from pflrepro.notebook import duration
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 Moment = str | int  # "best", "last", or a round
@@ -39,9 +42,12 @@ class Run:
     id: str
     experiment: Experiment
     identity: Mapping[str, Any]
-    history: Mapping[str, np.ndarray]
+    history: History
     environment: Mapping[str, Any]
     folder: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "history", History(self.history))
 
     def answering(self, experiment: Experiment) -> Run | None:
         """The run as far as `experiment` asks for it; None where it is too short for that, or was tested too rarely."""
@@ -89,9 +95,38 @@ class Run:
         """The same right after local training; NaN before anyone has trained."""
         return pooled_after(self.history)
 
+    @cached_property
+    def diverged(self) -> Divergence | None:
+        """When and at which clients training came apart, if it did: see `pflrepro.metrics.divergence`."""
+        return divergence(self.history)
+
     def accuracy(self, rule: str = "best_round") -> float:
         """The number that a selection rule takes from the curve, as a fraction."""
         return float(select(rule, self.curve))
+
+    @property
+    def seconds(self) -> float:
+        """What its rounds and tests took, as recorded; seeds of one launch share its time."""
+        return float(self.history["seconds"].sum() + self.history["seconds_evaluation"].sum())
+
+    def frame(self) -> pd.DataFrame:
+        """One line a test; `history.frame()` has one a test and client.
+
+        round; accuracy, accuracy_after: pooled over clients before and after local training, as fractions; worst, best: of a
+        client, before; loss: cross-entropy a test sample; train_loss, objective: means over clients; participants; seconds since the
+        test before.
+        """
+        import pandas as pd
+
+        history, each = self.history, per_client(self.history)
+        columns = {"round": history["round"], "accuracy": self.curve, "accuracy_after": self.curve_after_training}
+        columns |= {"worst": np.nanmin(each, axis=1), "best": np.nanmax(each, axis=1), "loss": mean_test_loss(history)}
+        frame = pd.DataFrame(columns)
+        for name in ("train_loss", "objective"):
+            frame[name] = pd.DataFrame(history[name]).mean(axis=1)  # of the clients that have one
+        frame["participants"] = history["participated"].sum(1)
+        frame["seconds"] = history["seconds"] + history["seconds_evaluation"]
+        return frame
 
     @property
     def command(self) -> str:
@@ -133,16 +168,14 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        seconds = float(self.history["seconds"].sum() + self.history["seconds_evaluation"].sum())
         rows = {
             "test accuracy, best round": f"{100 * self.accuracy():.2f} %",
             "test accuracy, last round": f"{100 * self.accuracy('last_round'):.2f} %",
-            "rounds": f"{self.rounds} ({seconds:.3g} s)",
+            "rounds": f"{self.rounds} ({duration(self.seconds)})",
             "backend, device": f"{self.environment.get('backend', '?')}, {self.environment.get('device', '?')}",
             "run": self.id,
-        }
-        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
-        return f"<table><caption>{escape(self._title())}</caption>{body}</table>"
+        } | ({"diverged": str(self.diverged)} if self.diverged else {})
+        return facts(self._title(), rows)
 
 
 def _option(name: str, value: Any) -> str:

@@ -13,6 +13,8 @@ from pflrepro.experiments.history import rounds_to_test
 from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
+from pflrepro.experiments.runs import Runs
+from pflrepro.experiments.stopping import listening
 from pflrepro.experiments.store import Store
 from pflrepro.experiments.training import Job, Machine, done, train
 
@@ -22,7 +24,7 @@ log = logging.getLogger("pflrepro.run")
 @overload
 def run(experiments: Experiment, **how: Any) -> Run: ...
 @overload
-def run(experiments: Iterable[Experiment], **how: Any) -> list[Run]: ...
+def run(experiments: Iterable[Experiment], **how: Any) -> Runs: ...
 def run(
     experiments: Experiment | Iterable[Experiment],
     *,
@@ -36,7 +38,7 @@ def run(
     checkpoint_every: float = 20.0,
     keep: Sequence[Moment] = (),
     simulate: Callable[..., Any] | None = None,
-) -> Run | list[Run]:
+) -> Run | Runs:
     """The finished runs of the experiments, in their order (one run for one experiment).
 
     Experiments that differ only in their seed train side by side. A run that was killed goes on at its last checkpoint and ends with
@@ -53,7 +55,8 @@ def run(
         simulate: makes the engine in place of `Simulation` (same arguments).
 
     Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
-    engine fails; what was checkpointed until then is resumed by the next call.
+    engine fails; what was checkpointed until then is resumed by the next call. A process that gets SIGTERM or SIGHUP meanwhile finishes
+    its round, writes where it is, and ends with exit code 75 (`Stopped`), unless the program handles these signals itself.
 
     Example:
         >>> from pflrepro import Experiment
@@ -68,14 +71,14 @@ def run(
     check_range("checkpoint_every", checkpoint_every, 0)
     machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, _moments(keep, jobs))
     missing = lacking(jobs, store, machine.keep)
-    with Progress(progress and bool(missing)) as bar:
+    with listening(), Progress(progress and bool(missing)) as bar:
         bar.expect(sum(packed[0].experiment.settings.rounds for packed in packs(missing)))
         train_all(missing, store, machine, bar)
     runs = [store.answer(job.id, job.experiment) for job in jobs]
     if None in runs:
         lost = jobs[runs.index(None)].id
         raise RunFailed(f"the run {lost} is not in the store any more: another process or hand removed it")
-    return runs[0] if single else runs
+    return runs[0] if single else Runs(runs)
 
 
 def _moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:

@@ -22,9 +22,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,24 +33,34 @@ from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import compact, files
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, is_done, read_config, read_run
 from pflrepro.experiments.history import check_history
 from pflrepro.experiments.identity import ID_LENGTH, identity, identity_digest, run_id, without_path
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
+from pflrepro.experiments.runs import Listed, Runs
+from pflrepro.places import chosen_folder
 
 ENVIRONMENT = "PFLREPRO_STORE"
 FORMAT = 2
-DONE, CONFIG, CHECKPOINT = "done", "config.json", "checkpoint.npz"
 MOST_STATE_BYTES = 2 << 30
 MOST_NAMED = 5  # ids in an error message
 log = logging.getLogger("pflrepro.store")
 
 
-class Store:
+class Health(NamedTuple):
+    """What was found under a store's root: the finished runs, the damaged folders with the reason, why others cannot be read."""
+
+    finished: list[Run]
+    damaged: list[tuple[Path, str]]
+    unreadable: list[str]
+
+
+class Store(Listed):
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
-    The folder need not exist. Raises `UserError` if the name belongs to a file.
+    The folder need not exist. Raises `UserError` if the name belongs to a file or can be nobody's.
 
     Attributes:
         made: the ids of the runs that were trained through this object.
@@ -57,16 +68,7 @@ class Store:
     """
 
     def __init__(self, root: str | Path | None = None, behind: str | Path | None = None) -> None:
-        source, chosen = "--store", root
-        if chosen is None or str(chosen) == "":
-            source, chosen = f"${ENVIRONMENT}", os.environ.get(ENVIRONMENT)
-        if not chosen:
-            import platformdirs
-
-            source, chosen = "the per-user cache folder", platformdirs.user_cache_path("pflrepro") / "store"
-        self.root = Path(chosen).expanduser()
-        if self.root.exists() and not self.root.is_dir():
-            raise UserError(f"{source} must name a folder, not the file {self.root}")
+        self.root = chosen_folder(root, "--store", ENVIRONMENT, "store")
         self.made: set[str] = set()
         self.behind = compact.shipped() if behind is None else Path(behind)
 
@@ -170,33 +172,29 @@ class Store:
         if len(id) < ID_LENGTH:
             id = self.id_of(id)
             return self.get(id, locked=locked) or self.compact(id)
-        if not self._exists(id):
+        if not is_done(self.folder(id)):
             return None
         try:
-            return self._read(id)
+            return read_run(self.folder(id))
         except CorruptFile as error:
             if not locked:
                 return self._look_again(id)
             self.set_aside(id, str(error))
             return None
 
-    def runs(self) -> list[Run]:
-        """All finished runs, in the order of their ids; damaged ones are reported and left out."""
-        finished, damaged = self._scan()
-        for folder, reason in damaged:
+    def runs(self, newest: int | None = None) -> Runs:
+        """All finished runs here in the order of their ids, or the newest ones; damaged ones are reported and left out."""
+        found = self.health(newest)
+        for folder, reason in found.damaged:
             log.warning("run folder %s is damaged and left out: %s", folder.name, reason)
-        return finished
-
-    def health(self) -> tuple[int, list[tuple[Path, str]]]:
-        """(number of finished runs, the damaged run folders with the reason)."""
-        finished, damaged = self._scan()
-        return len(finished), damaged
+        for reason in found.unreadable:
+            log.warning("a run is left out: %s", reason)
+        return Runs(found.finished)
 
     def unfinished(self) -> int:
         """How many runs were begun and are not done: in the making, or stopped and resumed when they are asked for again."""
-        runs = self.root / "runs"
-        begun = [folder for folder in runs.iterdir() if (folder / CONFIG).exists()] if runs.is_dir() else []
-        return sum(".damaged-" not in folder.name and not (folder / DONE).exists() for folder in begun)
+        begun = [folder for folder in self._folders() if os.access(folder / CONFIG, os.F_OK)]
+        return sum(not os.access(folder / DONE, os.F_OK) for folder in begun)
 
     def states(self, id: str) -> dict[int, Path]:
         """Round -> the file of the kept state behind it, in ascending order; none of them has been looked into."""
@@ -210,58 +208,34 @@ class Store:
                 found = read_checkpoint(path, id) if int(path.stem.removeprefix("state-")) <= latest else None
             except CorruptFile as error:
                 log.warning("a state of run %s is damaged and computed again where it is needed: %s", id, error)
-                path.unlink(missing_ok=True)
+                with suppress(PermissionError):  # a store that cannot be written to can still be read
+                    path.unlink(missing_ok=True)
                 continue
             if found is not None:
                 return found
         return None
 
-    def _scan(self) -> tuple[list[Run], list[tuple[Path, str]]]:
-        finished: list[Run] = []
-        damaged: list[tuple[Path, str]] = []
-        runs = self.root / "runs"
-        for done in sorted(runs.glob(f"*/{DONE}")) if runs.is_dir() else ():
-            if ".damaged-" in done.parent.name:
-                continue
+    def health(self, newest: int | None = None) -> Health:
+        """All finished runs (or the newest ones), each read and checked; nothing is changed."""
+        found, folders = Health([], [], []), self._folders()
+        if newest is not None:
+            marks = [(folder / DONE).stat().st_mtime_ns if (folder / DONE).exists() else 0 for folder in folders]
+            folders = [folder for _, folder in sorted(zip(marks, folders, strict=True), reverse=True)[:newest]]
+        for folder in folders:
             try:
-                finished.append(self._read(done.parent.name))
+                if is_done(folder):
+                    found.finished.append(read_run(folder))
             except CorruptFile as error:
-                damaged.append((done.parent, str(error)))
-        return finished, damaged
+                found.damaged.append((folder, str(error)))
+            except UserError as error:
+                found.unreadable.append(str(error))
+        return found
 
-    def _exists(self, id: str) -> bool:
-        return (self.folder(id) / DONE).exists()
-
-    def _read(self, id: str) -> Run:
-        """The finished run in a folder, every file checked; `CorruptFile` for anything odd."""
-        folder = self.folder(id)
-        done = files.read_json(folder / DONE)
-        sums, named = done.get("files"), [done.get("history"), done.get("record")]
-        if done.get("id") != id or not isinstance(sums, dict) or set(sums) != {CONFIG, *named}:
-            raise CorruptFile(f"{DONE} does not belong to this folder")
-        for name in sums:
-            try:
-                if files.sha256(folder / name) != sums[name]:
-                    raise CorruptFile(f"{name} is not what was written")
-            except OSError as error:
-                raise CorruptFile(f"{name} cannot be read: {error.strerror or error}") from None
-        identity, experiment = self._read_config(id)
-        try:
-            experiment = experiment.with_settings(rounds=done["rounds"], every=done["every"], patience=0)
-        except (KeyError, UserError) as error:
-            raise CorruptFile(f"{DONE} does not tell how long the run is: {error}") from None
-        history = check_history(files.read_npz(folder / named[0]))
-        return Run(id, experiment, identity, history, files.read_json(folder / named[1]), folder)
-
-    def _read_config(self, id: str) -> tuple[dict[str, Any], Experiment]:
-        config = files.read_json(self.folder(id) / CONFIG)
-        identity = config.get("identity")
-        if not isinstance(identity, dict) or identity_digest(identity) != id:
-            raise CorruptFile(f"{CONFIG} does not belong to this folder")
-        try:
-            return identity, Experiment.from_dict(config.get("experiment"), recorded=True)
-        except UserError as error:
-            raise CorruptFile(f"{CONFIG} describes no experiment: {error}") from None
+    def _folders(self) -> list[Path]:
+        """The folders of the runs, but those that were set aside and those in the making."""
+        runs = self.root / "runs"
+        found = sorted(runs.iterdir()) if runs.is_dir() else []
+        return [folder for folder in found if len(folder.name) == ID_LENGTH]
 
     def _look_again(self, id: str) -> Run | None:
         """A run that looked damaged, under its lock: another process may just be making it anew."""
@@ -292,16 +266,19 @@ class Store:
             self._sweep_temporaries(id)
             if folder.exists():
                 try:
-                    self._read_config(id)
+                    read_config(folder)
                     return self._checkpoints(id, experiment.settings.rounds)
                 except CorruptFile as error:
                     self.set_aside(id, str(error))
             described = experiment.to_dict()
             described["data"]["partition"] = without_path(experiment.data.partition)
             new = folder.with_name(f".{id}.{secrets.token_hex(4)}.tmp")
-            new.mkdir(parents=True)
-            files.write_json(new / CONFIG, {"format": FORMAT, "experiment": described, "identity": dict(identity)})
-            new.rename(folder)
+            try:
+                new.mkdir(parents=True)
+                files.write_json(new / CONFIG, {"format": FORMAT, "experiment": described, "identity": dict(identity)})
+                new.rename(folder)
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
         except OSError as error:
             raise UserError(f"cannot write to the run store {self.root}: {error.strerror or error}") from None
         return []
@@ -311,15 +288,27 @@ class Store:
         if not (folder / DONE).exists() and any(folder.glob("history-*")):
             log.warning("run folder %s has no mark that it is done: the run goes on from its last state", id)
         if (folder / CHECKPOINT).exists():
-            stopped = read_checkpoint(folder / CHECKPOINT, id)
-            if stopped.round <= latest:
+            stopped = self._stopped(id)
+            if stopped is not None and stopped.round <= latest:
                 found.append(stopped)
-            else:
+            elif stopped is not None:
                 (folder / CHECKPOINT).rename(folder / f"state-{stopped.round}.npz")
         kept = self.state(id, latest)
         if kept is not None:
             found.append(kept)
         return sorted(found, key=lambda checkpoint: -checkpoint.round)
+
+    def _stopped(self, id: str) -> Checkpoint | None:
+        """How far the run was when it was stopped; a damaged checkpoint is reported and removed: older states may be whole."""
+        path = self.folder(id) / CHECKPOINT
+        try:
+            return read_checkpoint(path, id)
+        except CorruptFile as error:
+            log.warning(
+                "the checkpoint of run %s is damaged, an older state or a fresh start takes its place: %s", id, error
+            )
+            path.unlink()
+            return None
 
     def save_checkpoint(self, id: str, checkpoint: Checkpoint) -> None:
         """Write how far the run is."""
@@ -376,7 +365,7 @@ class Store:
             old.unlink()
         (folder / CHECKPOINT).unlink(missing_ok=True)
         self.made.add(id)
-        return self._read(id)
+        return read_run(self.folder(id))
 
     def set_aside(self, id: str, reason: str) -> None:
         """Rename a damaged run folder to `<id>.damaged-N` and say so."""

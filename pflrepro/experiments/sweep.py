@@ -7,6 +7,7 @@ the store alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,10 @@ from pflrepro.cores import usable_cores
 from pflrepro.errors import RunFailed, UserError, check_range, check_word
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import identify, lacking, open_store, packs, run
+from pflrepro.experiments.runs import Runs
+from pflrepro.experiments.stopping import listening
 
 if TYPE_CHECKING:
-    from pflrepro.experiments.result import Run
     from pflrepro.experiments.store import Store
 
 Task = tuple[Experiment, ...]
@@ -72,7 +74,7 @@ def processes(tasks: Sequence[Task], work: Callable[[Task], str | None], jobs: i
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
         try:
             for index, message in Parallel(return_as="generator_unordered")(
-                delayed(_alone)(work, index, task) for index, task in enumerate(tasks)
+                delayed(_alone)(os.getpid(), work, index, task) for index, task in enumerate(tasks)
             ):
                 waiting.remove(tasks[index])
                 yield tasks[index], message
@@ -81,9 +83,12 @@ def processes(tasks: Sequence[Task], work: Callable[[Task], str | None], jobs: i
                 yield task, f"a worker process died (out of memory?): {' '.join(str(error).split())[:200]}"
 
 
-def _alone(work: Callable[[Task], str | None], index: int, task: Task) -> tuple[int, str | None]:
+def _alone(parent: int, work: Callable[[Task], str | None], index: int, task: Task) -> tuple[int, str | None]:
     import torch
 
+    from pflrepro.simulation.lifetime import follow
+
+    follow(parent)
     torch.set_num_threads(1)  # two threads a process on a shared machine cost up to 100 times
     return index, work(task)
 
@@ -103,7 +108,7 @@ def sweep(
     workers: int | None = None,
     progress: bool = True,
     checkpoint_every: float = 20.0,
-) -> list[Run]:
+) -> Runs:
     """The finished runs of all experiments, in their order.
 
     Args:
@@ -132,7 +137,9 @@ def sweep(
         progress=progress and here,
         checkpoint_every=checkpoint_every,
     )
-    failed = [(task, message) for task, message in launch(tasks, work, jobs) if message is not None] if tasks else []
+    with listening():
+        outcomes = list(launch(tasks, work, jobs)) if tasks else []
+    failed = [(task, message) for task, message in outcomes if message is not None]
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(tasks)} tasks failed: " + "; ".join(_told(*outcome) for outcome in failed)
@@ -140,7 +147,7 @@ def sweep(
     runs = [store.answer(job.id, job.experiment) for job in identified]
     if None in runs:
         raise RunFailed("a run of the sweep is not in the store any more: another process or hand removed it")
-    return runs
+    return Runs(runs)
 
 
 def _told(task: Task, message: str) -> str:

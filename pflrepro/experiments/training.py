@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,10 +19,13 @@ from pflrepro.experiments.history import best_of, check_history, joined, rounds_
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
+from pflrepro.experiments.stopping import stopping
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
+from pflrepro.metrics.divergence import divergence
 from pflrepro.simulation.simulation import Simulation
 
+log = logging.getLogger("pflrepro.run")
 States = dict[int, Mapping[str, Any]]  # round -> the engine's state behind it
 # seconds between looks at the curves: stacking a long history each round would cost more than a fast round
 LOOK_EVERY = 0.5
@@ -168,20 +172,24 @@ def _train_group(group: Group, store: Store, machine: Machine, progress: Progres
     progress.start(
         f"{experiment.algorithm} on {experiment.data.dataset}, {many}", experiment.settings.rounds, group.round
     )
-    with Failures(experiment, seeds) as where:
-        simulation = _resumed(group, store, machine)
-        where["simulation"] = simulation
+    failures = Failures(experiment, seeds)
+    with failures as where:
+        where["simulation"] = simulation = _resumed(group, store, machine)
         keeper = Keeper(machine.keep, len(seeds), experiment.settings.patience)
-        _run_to_the_end(simulation, group, store, machine, progress, keeper)
-        histories = [simulation.history(index) for index in range(len(seeds))]
-        attempts = _attempts(group, simulation, machine, where["started"])
-    for index, (job, history, record) in enumerate(zip(group.jobs, histories, attempts, strict=True)):
-        try:
-            checked = check_history(history)
-        except CorruptFile as error:
-            raise RunFailed(f"{name_of(experiment, seeds)} gave no valid history: {error}") from None
-        last = Checkpoint(simulation.round, simulation.state_of(index), record)
-        _file(job, checked, last, keeper.states[index], store, machine)
+    with stopping.saving_first():
+        with failures:
+            _run_to_the_end(simulation, group, store, machine, progress, keeper)
+            histories = [simulation.history(index) for index in range(len(seeds))]
+            attempts = _attempts(group, simulation, machine, where["started"])
+        if stopping.asked and not simulation.finished:
+            return
+        for index, (job, history, record) in enumerate(zip(group.jobs, histories, attempts, strict=True)):
+            try:
+                checked = check_history(history)
+            except CorruptFile as error:
+                raise RunFailed(f"{name_of(experiment, seeds)} gave no valid history: {error}") from None
+            last = Checkpoint(simulation.round, simulation.state_of(index), record)
+            _file(job, checked, last, keeper.states[index], store, machine)
     progress.end()
 
 
@@ -251,10 +259,11 @@ def _resumed(group: Group, store: Store, machine: Machine) -> Any:
 def _run_to_the_end(
     simulation: Any, group: Group, store: Store, machine: Machine, progress: Progress, keeper: Keeper
 ) -> None:
-    """Step until the last round, or until the stop rule holds for every run."""
+    """Step until the last round, until the stop rule holds for every run, or until the process is asked to end and all is saved."""
     patience, count = group.jobs[0].experiment.settings.patience, len(group.jobs)
     started = saved = looked = time.monotonic()
     interval = machine.checkpoint_every
+    warned: set[str] = set()
     stops = _stops(simulation, count, patience)
     if keeper.keep and simulation.round:
         keeper.look(simulation)
@@ -265,13 +274,28 @@ def _run_to_the_end(
         now = time.monotonic()
         if now - looked >= LOOK_EVERY or simulation.finished:
             looked = now
+            _warn_of_divergence(simulation, group, warned)
             stops = _stops(simulation, count, patience)
             progress.to(simulation.round, _mean_accuracy(simulation, count) if progress.shown else None)
-        if now - saved >= interval and not simulation.finished:
+        if (stopping.asked or now - saved >= interval) and not simulation.finished:
             _save(simulation, group, store, machine, started)
             saved = time.monotonic()
             interval = (
                 max(machine.checkpoint_every, (saved - now) / CHECKPOINT_SHARE) if machine.checkpoint_every > 0 else 0.0
+            )
+        if stopping.asked:
+            return
+
+
+def _warn_of_divergence(simulation: Any, group: Group, warned: set[str]) -> None:
+    """Say at once, and once a run, that a loss is infinite, NaN or huge: there may be long to go."""
+    for index, job in enumerate(group.jobs):
+        history = simulation.history(index)
+        found = divergence(history) if "loss" in history and job.id not in warned else None
+        if found is not None:
+            warned.add(job.id)
+            log.warning(
+                "%s %s: its loss is infinite, NaN or huge", name_of(job.experiment, [job.experiment.seed]), found
             )
 
 

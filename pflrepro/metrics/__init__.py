@@ -3,7 +3,8 @@
 Names load their module on first use; nothing is imported here.
 
 * of a history: `accuracy` (pooled and plain curves), `selection` (rules that take one number from a curve), `curves` (rounds to a
-  threshold, convergence), `fairness` (spread over clients), `cost` (time, numbers sent, operations, memory).
+  threshold, convergence), `fairness` (spread over clients), `divergence` (where training came apart), `cost` (time, numbers sent,
+  operations, memory).
 * of models: `predictions` (labels and scores of a simulation's models), `classification` (accuracy, macro-F1, AUC of arrays),
   `personalisation` (per client; GRP-FED's scores), `newcomers` (clients that come later; plain fine-tuning).
 * of features and models, looked inside: `mdl` (description length of a layer's features), `leakage` (samples recovered from uploads,

@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pflrepro.algorithms.entries import ALGORITHMS
+from pflrepro.algorithms.registry import canonical_name
 from pflrepro.errors import UserError, unknown
+from pflrepro.markup import Brief, facts
 from pflrepro.papers.claims import Claim
 from pflrepro.papers.measures import ACCURACY, Measure
 from pflrepro.papers.settings import Pairs, Setting
@@ -26,8 +29,8 @@ LEVELS = {
 }
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, repr=False)
+class Row(Brief):
     """One line of a table or of a figure: a method as the paper prints it, and what it is here.
 
     Attributes:
@@ -102,6 +105,9 @@ class Column:
     plugins: str = ""
     options: Pairs = ()
 
+    def __repr__(self) -> str:
+        return f"Column({self.key}: {self.measure.title} on {self.setting.label})"
+
     def has(self, row: Row) -> bool:
         """Whether the row has a cell in this column."""
         return self.rows is None or row.key in self.rows
@@ -161,6 +167,9 @@ class Scale:
     instead: Mapping[str, Setting] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stand_in: bool = False
+
+    def __repr__(self) -> str:
+        return f"Scale({self.name}: {self.note})"
 
     def setting(self, column: Column) -> Setting | None:
         """What is trained for a column at this scale; None: it is not part of it."""
@@ -239,6 +248,22 @@ class Artefact:
                 if name not in self.column_keys:
                     raise unknown(f"column in a claim of {self.id}", name, self.column_keys)
 
+    def __repr__(self) -> str:
+        size = f"{len(self.rows)} rows, {len(self.columns)} columns" if self.trains else "nothing is trained"
+        return f"Artefact({self.id}: {self.title}; {size}; scales {', '.join(self.scale_names)})"
+
+    def _repr_html_(self) -> str:
+        about = {
+            "id": self.id,
+            "what it is": self.about,
+            "rows": ", ".join(row.label for row in self.rows),
+            "columns": "; ".join(map(self.name_of, self.columns)),
+            "claims": "; ".join(f"{claim.said} [{claim.source}]" for claim in self.claims),
+            **{f"scale {scale.name}": scale.note for scale in self.scales},
+            "what was found": self.found,
+        }
+        return facts(self.title, about)
+
     @property
     def paper(self) -> str:
         return paper_of(self.id)
@@ -281,7 +306,10 @@ class Artefact:
         for row in self.rows:
             if name.lower() in (row.key.lower(), row.label.lower()):
                 return row
-        raise unknown(f"row of {self.id}", name, self.row_keys)
+        known = unknown(f"row of {self.id}", name, self.row_keys)
+        if canonical_name(name).split("+")[0] in ALGORITHMS:
+            raise UserError(f"{known}; a method that it does not compare stands beside its rows with also=[{name!r}]")
+        raise known
 
     def column(self, name: str) -> Column:
         """The column of that key or label; `UserError` lists the keys."""

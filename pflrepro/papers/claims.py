@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 
 import numpy as np
 
@@ -80,6 +81,10 @@ class Outcome:
     source: str
     adjusted: float = math.nan
 
+    def __repr__(self) -> str:
+        test = f"{self.test}, p = {self.p:.2g}" if not math.isnan(self.p) else self.test
+        return f"Outcome({self.outcome}: {self.said} in {self.column} by {self.difference:+.2f}; {test})"
+
     @property
     def firm(self) -> bool:
         """Whether the decision also stands after Holm's correction."""
@@ -102,6 +107,36 @@ class Claim:
     columns: tuple[str, ...] | None = None
     source: str = ""
     more: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The claim as a sentence over row and column keys."""
+        form, rows, more = self.form, self.rows, {name: f"{value:g}" for name, value in self.more}
+        along = "" if not self.columns else f" from {self.columns[0]} to {self.columns[-1]}"
+        words = {
+            "above": "{} is better than {}",
+            "best": "{} is better than every other row",
+            "top": "{} is among the best {k}",
+            "gain_grows": "the lead of {} over {} grows" + along,
+            "wider": "the lead of {} over {} is wider than that of {} over {}",
+            "rises": f"it rises from {rows[0]} to {rows[-1]}",
+            "falls": f"it falls from {rows[0]} to {rows[-1]}",
+            "rises_across": "{} rises" + along,
+            "falls_across": "{} falls" + along,
+            "peaks": "it is larger at {1} than at {0} and {2}",
+            "within": "{} and {} differ by less than {points}",
+        }[form].format(*rows, **more)
+        return (
+            words
+            if along and along in words
+            else f"{words} in {', '.join(self.columns) if self.columns else 'every column'}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Claim({self.said}{f' [{self.source}]' if self.source else ''})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.said)}{f' <i>{escape(self.source)}</i>' if self.source else ''}</p>"
 
 
 def _claim(form: str, rows: Sequence[str], columns: Sequence[str] | None, source: str, **more: float) -> Claim:

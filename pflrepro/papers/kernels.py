@@ -103,7 +103,9 @@ def _become_kernel(file: str, cwd: str, environment: dict[str, str]) -> None:
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
-    IPKernelApp.launch_instance(argv=["-f", file, *ARGUMENTS])
+    # The kernel ends when the forking process is gone, which ends with the one that reads its answers.
+    with_it = f"--IPKernelApp.parent_handle={os.getppid()}"
+    IPKernelApp.launch_instance(argv=["-f", file, with_it, *ARGUMENTS])
     os._exit(0)
 
 

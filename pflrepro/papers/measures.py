@@ -124,6 +124,9 @@ class Measure:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     settles: bool = True
 
+    def __repr__(self) -> str:
+        return f"Measure({self.name}: {self.title}{f' in {self.unit}' if self.unit else ''})"
+
     def at(self, scale: str) -> Measure:
         """The measure as a scale takes it."""
         return dict(self.cheaper).get(scale, self)

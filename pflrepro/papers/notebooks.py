@@ -16,15 +16,13 @@ TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (float, int),
     "bool": (bool,),
-    "None": (type(None),),
     "list[str]": (str,),
-    "list[int]": (int,),
 }
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One name of a parameters cell: its declared type (`int | None`), default and comment."""
+    """One name of a parameters cell: its declared type, default and comment."""
 
     name: str
     type: str
@@ -32,13 +30,21 @@ class Parameter:
     comment: str
 
 
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def checkout() -> Path | None:
+    """The repository that the package lies in, or None where it is installed without one."""
+    root = PACKAGE.parent
+    return root if (root / "pyproject.toml").exists() and (root / "notebooks").is_dir() else None
+
+
 def notebook_path(notebook: str) -> Path:
     """The notebook file: in the checkout's `notebooks/` where there is one, else as shipped in the package."""
-    package = Path(__file__).resolve().parents[1]
-    checkout = package.parent / "notebooks" / notebook
-    if (package.parent / "pyproject.toml").exists() and checkout.exists():
-        return checkout
-    shipped = package / "_notebooks" / notebook
+    root = checkout()
+    if root is not None and (root / "notebooks" / notebook).exists():
+        return root / "notebooks" / notebook
+    shipped = PACKAGE / "_notebooks" / notebook
     if shipped.exists():
         return shipped
     raise CorruptFile(f"the notebook {notebook} is missing from the installation; install pflrepro again")
@@ -58,21 +64,29 @@ def read_notebook(path: Path) -> dict[str, Any]:
 def parameters(notebook: str) -> dict[str, Parameter]:
     """What the one cell tagged `parameters` declares, in its order."""
     path = notebook_path(notebook)
-    tagged = [cell for cell in read_notebook(path)["cells"] if "parameters" in cell.get("metadata", {}).get("tags", [])]
+    return declared_in(read_notebook(path), path.name)
+
+
+def declared_in(content: Mapping[str, Any], name: str) -> dict[str, Parameter]:
+    """`parameters` of a notebook that was read; `name`: what an error calls it."""
+    tagged = [cell for cell in content["cells"] if "parameters" in cell.get("metadata", {}).get("tags", [])]
     if len(tagged) != 1:
-        raise CorruptFile(f"{path.name} must have exactly one cell tagged `parameters`, not {len(tagged)}")
+        raise CorruptFile(f"{name} must have exactly one cell tagged `parameters`, not {len(tagged)}")
     return parse_parameters_cell("".join(tagged[0]["source"]))
 
 
 def parse_parameters_cell(source: str) -> dict[str, Parameter]:
-    """The annotated assignments of a parameters cell: `name: type = default  # comment`."""
+    """The annotated assignments of a parameters cell: `name: type = default  # comment`.
+
+    Types are those that papermill reads too, so that its `--help-notebook` lists every parameter: no unions; nothing is "" or 0.
+    """
     lines = source.splitlines()
     found: dict[str, Parameter] = {}
     for node in ast.parse(source).body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name) or node.value is None:
             raise CorruptFile(f"line {node.lineno} of a parameters cell is not `name: type = value`")
         name, declared = node.target.id, ast.unparse(node.annotation)
-        if any(part.strip() not in TYPES for part in declared.split("|")):
+        if declared not in TYPES:
             raise CorruptFile(f"the parameter {name} has the type {declared}; known types: {', '.join(TYPES)}")
         comment = lines[node.end_lineno - 1][node.end_col_offset :].strip().removeprefix("#").strip()
         found[name] = Parameter(name, declared, ast.literal_eval(node.value), comment)
@@ -81,64 +95,54 @@ def parse_parameters_cell(source: str) -> dict[str, Parameter]:
 
 def check_parameters(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values, if every name is declared and every value has its type; else `UserError`."""
-    declared = parameters(notebook)
+    return check_values(notebook, parameters(notebook), values)
+
+
+def check_values(notebook: str, declared: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of declared parameters; a list may be a text, as the command line gives it: `fedavg,ditto`."""
+    checked = {}
     for name, value in values.items():
         if name not in declared:
             raise unknown(f"parameter of {notebook}", name, declared)
-        if not fits(value, declared[name].type):
-            raise UserError(f"parameter {name} of {notebook} must be {declared[name].type}, not {value!r}")
-    return dict(values)
+        kind = declared[name].type
+        checked[name] = _convert(kind, value) if kind == "list[str]" and isinstance(value, str) else value
+        if not fits(checked[name], kind):
+            raise UserError(f"parameter {name} of {notebook} must be {kind}, not {value!r}")
+    return checked
 
 
 def fits(value: Any, declared: str) -> bool:
     """Whether a value has a declared type. True and False are no numbers.
 
     Example:
-        >>> fits(3, "int | None"), fits(True, "int"), fits(["a"], "list[str]"), fits("a", "list[str]")
+        >>> fits(3, "int"), fits(True, "int"), fits(["a"], "list[str]"), fits("a", "list[str]")
         (True, False, True, False)
     """
-    for part in (part.strip() for part in declared.split("|")):
-        if part.startswith("list["):
-            if isinstance(value, list) and all(_is(item, part) for item in value):
-                return True
-        elif _is(value, part):
-            return True
-    return False
-
-
-def _is(value: Any, part: str) -> bool:
-    return isinstance(value, TYPES[part]) and (not isinstance(value, bool) or part == "bool")
+    if declared == "list[str]":
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, TYPES[declared]) and (not isinstance(value, bool) or declared == "bool")
 
 
 def read_values(notebook: str, pairs: Mapping[str, str]) -> dict[str, Any]:
     """Values given as text (`seeds` -> `3`), read by their declared types; `UserError` names what does not fit.
 
-    A list is written with commas (`fedavg,ditto`), nothing as `none`.
+    A list is written with commas (`fedavg,ditto`).
     """
     declared = parameters(notebook)
     values: dict[str, Any] = {}
     for name, text in pairs.items():
         if name not in declared:
             raise unknown(f"parameter of {notebook}", name, declared)
-        values[name] = _read_value(notebook, declared[name], text)
+        try:
+            values[name] = _convert(declared[name].type, text)
+        except (KeyError, ValueError):
+            raise UserError(f"parameter {name} of {notebook} must be {declared[name].type}, not {text!r}") from None
     return values
 
 
-def _read_value(notebook: str, parameter: Parameter, text: str) -> Any:
-    # None before text: every text is a string, so `str | None` would never read "none" as nothing.
-    for part in sorted((part.strip() for part in parameter.type.split("|")), key=lambda part: part != "None"):
-        try:
-            return _convert(part, text)
-        except (KeyError, ValueError):
-            continue
-    raise UserError(f"parameter {parameter.name} of {notebook} must be {parameter.type}, not {text!r}")
-
-
-def _convert(part: str, text: str) -> Any:
-    if part == "None":
-        return {"none": None}[text.strip().lower()]
-    if part == "bool":
+def _convert(kind: str, text: str) -> Any:
+    if kind == "bool":
         return {"true": True, "false": False}[text.strip().lower()]
-    if part.startswith("list["):
-        return [_convert(part[5:-1], item.strip()) for item in text.split(",") if item.strip()]
-    return {"str": str, "int": int, "float": float}[part](text)
+    if kind == "list[str]":
+        return [item.strip() for item in text.split(",") if item.strip()]
+    return {"str": str, "int": int, "float": float}[kind](text)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.errors import UserError
 from pflrepro.experiments import compact
 from pflrepro.papers.claims import ALPHA
+from pflrepro.papers.notebooks import checkout
 from pflrepro.papers.result import VERDICTS, marked
 from pflrepro.papers.showing import caption, claims
 from pflrepro.papers.studied import Studied
@@ -26,28 +28,33 @@ if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
 
 
-def write(study: Studied, out: str | Path = "figures") -> list[Path]:
+def folder(out: str | Path = "") -> Path:
+    """Where outputs go: `out`, or where nothing is asked for `outputs` of the checkout, else of the current folder."""
+    return Path(out) if str(out) else (checkout() or Path.cwd()) / "outputs"
+
+
+def write(study: Studied, out: str | Path = "") -> list[Path]:
     """Write `<out>/<paper>/<artefact>.{pdf,png,csv,md}` (more pictures: `<artefact>-<name>.*`); gives the paths.
 
     Outputs of a stand-in are named `<artefact>-smoke`, so that they never replace real ones; the runs behind others are exported to
     `<out>/runs`. Each file is written to a temporary name and renamed.
     """
-    folder = Path(out) / study.artefact.paper
-    folder.mkdir(parents=True, exist_ok=True)
+    place = folder(out) / study.artefact.paper
+    place.mkdir(parents=True, exist_ok=True)
     stand_in = study.scale.stand_in and study.artefact.trains
     stem = study.artefact.id.split("/", 1)[1] + ("-smoke" if stand_in else "")
     written: list[Path] = []
     for name, figure in study.figures().items():
-        written += [_picture(folder / f"{stem}{f'-{name}' if name else ''}.{end}", figure) for end in ("pdf", "png")]
+        written += [_picture(place / f"{stem}{f'-{name}' if name else ''}.{end}", figure) for end in ("pdf", "png")]
     frames = [found for view in study.artefact.views if (found := view.frame(study)) is not None]
     frame = frames[0] if frames else study.frame
-    csv, page = folder / f"{stem}.csv", folder / f"{stem}.md"
+    csv, page = place / f"{stem}.csv", place / f"{stem}.md"
     _atomically(csv, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
     text = report(study, [path.name for path in written])
     _atomically(page, lambda target: Path(target).write_text(text, encoding="utf-8"))
     if not stand_in:
         for run in behind(study):
-            compact.export(run, Path(out) / "runs")
+            compact.export(run, folder(out) / "runs")
     return [*written, csv, page]
 
 
@@ -74,9 +81,10 @@ def _atomically(path: Path, save: Callable[[str], Any]) -> None:
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)
         os.replace(name, path)
-    except BaseException:
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
         Path(name).unlink(missing_ok=True)
-        raise
 
 
 def report(study: Studied, files: Iterable[str] = ()) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.phases import Clock
@@ -15,6 +17,8 @@ from pflrepro.data.partitions.pfedfda import FixedSize
 from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import lasting_settings
+from pflrepro.markup import Brief, folded, records
+from pflrepro.notebook import duration
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings, relative_cost
 
@@ -26,10 +30,11 @@ OTHER_PARAMETERS = 6_000_000
 BASE_MEMORY = 400 * 2**20  # what a process needs before any data: the interpreter and the framework
 # With the papers' stop rule a run ends some 220 rounds in: the best round is 117 on average [DBE Table 8(a)], then the wait of 100.
 STOPPED_AFTER = 220
+MOST = 20  # runs that a notebook does not fold away
 
 
-@dataclass(frozen=True)
-class Planned:
+@dataclass(frozen=True, repr=False)
+class Planned(Brief):
     """One experiment of a plan.
 
     Attributes:
@@ -54,7 +59,51 @@ class Planned:
     keep: tuple[str | int, ...] = ()
 
 
-def plan(study: Studied, timings: Timings | None = None) -> list[Planned]:
+class Plan(list[Planned]):
+    """What would be trained, as a list that shows itself: the total, and a line a run."""
+
+    @property
+    def total(self) -> str:
+        """One line: runs by state, each once, and the time of those that can be run and of those that lack data."""
+        rows = [*each_once(self), *(each for each in self if each.experiment is None)]
+        states = Counter(each.state for each in rows)
+        seconds = {state: sum(each.seconds for each in rows if each.state == state) for state in states}
+        times = [("to run", "to run"), ("no data", "with the data that are missing")]
+        costs = [
+            f"{words}: about {duration(seconds[s])}"
+            for s, words in times
+            if seconds.get(s) and not math.isnan(seconds[s])
+        ]
+        return (
+            "; ".join([", ".join(f"{number} {state}" for state, number in states.items()), *costs])
+            or "nothing to train"
+        )
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The runs as they are shown."""
+        return [
+            {
+                "artefact": each.artefact,
+                "row": each.row,
+                "column": each.column,
+                "seed": each.seed,
+                "rounds": each.rounds,
+                "state": each.state,
+                "time": "" if math.isnan(each.seconds) else duration(each.seconds),
+                "GiB": f"{each.memory / 2**30:.2f}",
+                "reason": each.reason,
+            }
+            for each in self
+        ]
+
+    def __repr__(self) -> str:
+        return f"Plan({self.total})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.total)}</p>" + folded("runs", records(self.lines()), opened=len(self) <= MOST)
+
+
+def plan(study: Studied, timings: Timings | None = None) -> Plan:
     """Everything that a study would train, one entry an experiment, those that several cells share once.
 
     Args:
@@ -76,7 +125,7 @@ def plan(study: Studied, timings: Timings | None = None) -> list[Planned]:
                     planned[experiment] = _entry(study, row, column, experiment, timings, keep)
                 elif set(keep) - set(known.keep):
                     planned[experiment] = replace(known, keep=tuple(dict.fromkeys(known.keep + keep)))
-    return [*planned.values(), *impossible]
+    return Plan([*planned.values(), *impossible])
 
 
 def each_once(entries: Sequence[Planned]) -> list[Planned]:

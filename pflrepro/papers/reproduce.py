@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from pflrepro.papers import notebooks
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.registry import find
 from pflrepro.papers.studies import Study
+from pflrepro.places import named_folder
 
 # The parameters of a notebook that a study takes; the others say how it is run (`backend`) and where it is written to (`out`).
 OF_STUDY = ("scale", "seeds", "methods", "also", "device", "data_root", "store")
@@ -49,18 +50,19 @@ def reproduce(
     Args:
         parameters: further values for the notebook's parameters cell; unknown names and ill-typed values are refused first.
         figures: outputs go to `<figures>/<paper>/`.
-        executed: where the executed notebook goes (default: a folder of logs in the store).
+        executed: where the executed notebook goes (default: a folder of logs in the store, or beside the outputs where the store
+            cannot be written to).
     """
-    artefact = find(artefact)
-    values = _values(artefact, scale, dict(parameters or {}), Path(figures), store)
-    _check_folder(Path(figures) / artefact.paper)
+    artefact, figures = find(artefact), named_folder(figures, "figures")
+    values = _values(artefact, scale, dict(parameters or {}), figures, store)
+    _check_folder(figures / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)
-    study = Study(artefact, **{name: values[name] for name in OF_STUDY if name in values})
+    study = Study(artefact, **{name: values[name] for name in OF_STUDY if values.get(name)})
     study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers)
-    target = _executed_path(artefact, scale, executed, study.store)
-    before = _stamps(Path(figures) / artefact.paper)
+    target = _executed_path(artefact, scale, executed, study.store, figures)
+    before = _stamps(figures / artefact.paper)
     _execute(artefact, source, target, values)
-    after = _stamps(Path(figures) / artefact.paper)
+    after = _stamps(figures / artefact.paper)
     written = tuple(path for path, stamp in sorted(after.items()) if before.get(path) != stamp)
     return Reproduced(artefact.id, scale, written, target)
 
@@ -85,17 +87,31 @@ def _values(
 
 
 def _check_folder(folder: Path) -> None:
-    """`UserError` if outputs cannot be written to `folder`, before anything is trained for them; creates nothing."""
+    """`UserError` if outputs cannot be written to `folder`, before anything is trained for them; leaves nothing behind."""
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise UserError(f"the outputs cannot be written to {folder}: {nearest} is no folder that can be written to")
+    try:
+        tempfile.TemporaryFile(dir=nearest).close()  # permissions do not tell: nobody can make a file in /proc
+    except OSError:
+        raise UserError(
+            f"the outputs cannot be written to {folder}: {nearest} is no folder that can be written to"
+        ) from None
 
 
-def _executed_path(artefact: Artefact, scale: str, executed: str | Path | None, store: Store) -> Path:
+def _executed_path(artefact: Artefact, scale: str, executed: str | Path | None, store: Store, figures: Path) -> Path:
+    """Where the executed notebook goes, a folder that can be written to."""
     name = f"{artefact.id.replace('/', '-')}-{scale}.ipynb"
     folder = Path(store.root) / "notebooks" if executed is None else Path(executed)
     path = folder if folder.suffix == ".ipynb" else folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        if executed is not None:
+            raise UserError(
+                f"the executed notebook cannot be written to {path.parent}: {error.strerror or error}"
+            ) from None
+        path = figures / artefact.paper / name  # a store that cannot be written to still serves
+        path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
@@ -116,6 +132,10 @@ def _execute(artefact: Artefact, source: Path, target: Path, values: dict[str, A
         execute(source, target, values)
     except papermill.PapermillExecutionError as error:
         raise _cell_error(artefact, target, error) from error
+    except OSError as error:
+        raise RunFailed(
+            f"notebook {artefact.notebook} cannot be executed into {target}: {error.strerror or error}"
+        ) from error
     except DeadKernelError as error:
         raise RunFailed(f"notebook {artefact.notebook}: its kernel died (out of memory?); log: {target}") from error
 

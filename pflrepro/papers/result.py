@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.experiments.runs import Runs
+from pflrepro.markup import facts
 from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
-from pflrepro.papers.artefact import SAME, STAND_IN, Artefact, Column, Row
+from pflrepro.papers.artefact import LEVELS, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Outcome, Sample
 from pflrepro.papers.measures import Measure, Value
 from pflrepro.papers.numbers import PublishedNumber
+from pflrepro.papers.texts import mean_and_spread, number, span
 
 if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
@@ -70,7 +73,7 @@ class Cell:
     Attributes:
         values: seed -> value.
         runs: seed -> run.
-        reason: why nothing, or less than asked for, is there.
+        reason: why nothing, or less than asked for, is there, and which runs diverged.
         rising: see `papers.claims`.
     """
 
@@ -83,6 +86,40 @@ class Cell:
     runs: Mapping[int, Run] = field(default_factory=dict)
     reason: str = ""
     rising: bool = False
+
+    def __repr__(self) -> str:
+        unit = f" {self.measure.unit}" if self.measure.unit else ""
+        seeds = f"{unit} of {span(*[len(self.runs)] * 2, 'run')}"
+        ours = self._said(self.ours, self.spread) + seeds if self.runs else "not run"
+        printed = self._said(self.published, self.published_std)
+        return f"Cell({self.row.label}, {self.column.setting.label}: published {printed}, {self._whose} {ours})"
+
+    def _repr_html_(self) -> str:
+        low, high, kind = self.interval() if len(self.numbers) else (math.nan, math.nan, "")
+        rows = {
+            "published": f"{self._said(self.published, self.published_std)} ({_source(self.printed)})",
+            self._whose: self._said(self.ours, self.spread) if self.runs else "not run",
+            "95 % interval": "" if math.isnan(low) else f"{number(low)} to {number(high)} ({kind})",
+            "level": LEVELS[self.level],
+            "why not all": self.reason,
+        }
+        unit = f" ({self.measure.unit})" if self.measure.unit else ""
+        title = f"{self.row.label}, {self.column.setting.label}: {self.measure.title}{unit}"
+        runs = Runs(self.runs.values())
+        return facts(title, rows) + (runs._repr_html_() if runs else "")
+
+    @property
+    def _whose(self) -> str:
+        """What our number is called."""
+        return "a stand-in" if self.level == STAND_IN else "ours"
+
+    def _said(self, mean: float, spread: float) -> str:
+        return mean_and_spread(mean, spread, self.digits) or "none"
+
+    @property
+    def digits(self) -> int:
+        """Decimals that are shown."""
+        return self.measure.digits if self.column.digits is None else self.column.digits
 
     @property
     def key(self) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from pflrepro.papers.result import NOT_RUN, VERDICTS, marked
 from pflrepro.papers.scoring import EXACT, FULL, LESS, LOST, OUTCOMES, SHARES, ScoreCard, by_paper, status
 from pflrepro.papers.studies import Study
 from pflrepro.papers.texts import probability
+from pflrepro.places import named_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ BARS = {FULL: "full", LESS: "less", EXACT: "exact", LOST: "none", NOT_RUN: "none
 
 def write_page(card: ScoreCard, folder: str | Path) -> Path:
     """Write `<folder>/index.html`, whole or not at all; gives its path. `UserError` where that cannot be written."""
-    path = Path(folder) / "index.html"
+    path = named_folder(folder, "--html") / "index.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -166,7 +167,7 @@ def _shown(study: Study) -> str:
         pictures, tables = study.show(), study.table()
     except UserError as error:  # a picture of models that nobody has looked into yet
         return f"<p>{escape(str(error))}.</p>"
-    drawn = f"<figure>{pictures._repr_html_()}</figure>" if pictures.figures else ""
+    drawn = f"<figure>{pictures.html()}</figure>" if pictures.figures else ""
     return drawn + tables._repr_html_()
 
 

@@ -62,6 +62,9 @@ class Setting:
     clients: int
     protocol: Pairs
 
+    def __repr__(self) -> str:
+        return f"Setting({self.label}: {self.dataset}, {self.partition}, {self.clients} clients, {self.model})"
+
     def with_(self, label: str | None = None, **changes: Any) -> Setting:
         """The same with another label, or with changes to its fields or its protocol."""
         own = {name: changes.pop(name) for name in ("dataset", "model", "partition", "clients") if name in changes}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import hyperparameters
+from pflrepro.markup import records
+from pflrepro.notebook import display
 from pflrepro.papers.artefact import SAME, Column, Row
 from pflrepro.papers.result import MARKS, VERDICTS, marked
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import html, markdown, number, probability, span
-from pflrepro.style import style
+from pflrepro.style import img, picture
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,25 +91,20 @@ def _list(notes: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Pictures below each other, as SVG."""
+    """Pictures below each other, each an output of its own."""
 
     figures: Mapping[str, Figure]
 
-    def _repr_html_(self) -> str:
-        return "".join(
-            f'<img alt="{escape(name or "figure")}" src="data:image/svg+xml;base64,{b64encode(_svg(figure)).decode()}">'
-            for name, figure in self.figures.items()
-        )
+    def _ipython_display_(self) -> None:
+        for name, figure in self.figures.items():
+            display(picture(figure, name or "figure"))
+
+    def html(self) -> str:
+        """The pictures inside a page."""
+        return "".join(img(figure, name or "figure") for name, figure in self.figures.items())
 
     def __repr__(self) -> str:
         return f"Pictures({', '.join(name or 'figure' for name in self.figures) or 'none'})"
-
-
-def _svg(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    with style():
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
 
 
 def page(study: Studied) -> str:
@@ -121,7 +116,7 @@ def page(study: Studied) -> str:
     if artefact.trains:
         columns = [_column_line(study, column) for column in study.columns]
         rows = [_row_line(study, row) for row in study.trained]
-        parts += [_table(columns), _table(rows)]
+        parts += [records(columns), records(rows)]
         if len(study.columns) < len(artefact.columns):
             left = "; ".join(artefact.name_of(column) for column in artefact.columns if column not in study.columns)
             parts.append(f"<p>Not part of this scale: {escape(left)}.</p>")
@@ -152,11 +147,3 @@ def _row_line(study: Studied, row: Row) -> dict[str, str]:
     options = ", ".join(f"{name}={value}" for name, value in given.items())
     changes = ", ".join(f"{name}={value}" for name, value in (*row.changes, *row.setting))
     return {"row": row.label, "method": row.algorithm, "options": options, "changed": changes, "note": row.note}
-
-
-def _table(lines: Sequence[Mapping[str, str]]) -> str:
-    """Lines as an HTML table, columns that are empty everywhere left out."""
-    names = [name for name in lines[0] if any(line[name] for line in lines)] if lines else []
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{escape(line[name])}</td>" for name in names) + "</tr>" for line in lines)
-    return f"<table><tr>{head}</tr>{body}</table>"

@@ -181,6 +181,8 @@ class Studied:
             reason = (
                 f"{measure.title} has no value in these runs"  # such as the rounds to a threshold that was not reached
             )
+        apart = [f"seed {seed} {run.diverged}" for seed, run in runs.items() if run.diverged]
+        reason = "; ".join(filter(None, (reason, *apart)))  # no number of such a run stands in a table unseen
         level = self.scale.level(column)
         rising = measure.settles and self._rising(runs, column, level)
         return Cell(row, column, measure, level, printed, values, runs, reason, rising)

@@ -1,7 +1,7 @@
 """A study: an artefact at a scale, with its evidence.
 
     study = papers.study("dbe/table5", scale="fast", seeds=3)
-    study.plan(); study.run(); study.frame; study.table(); study.show(); study.claims(); study.write("figures")
+    study.plan(); study.run(); study.frame; study.table(); study.show(); study.claims(); study.summary(); study.write()
 
 It trains nothing before `run`; everything else reads what the store holds. In a notebook it shows itself: what is trained, on which
 data, with which options.
@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pflrepro.algorithms.registry import build_method, canonical_name
 from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import run as train
-from pflrepro.papers import outputs, showing
+from pflrepro.experiments.store import Store
+from pflrepro.papers import outputs, sentences, showing
 from pflrepro.papers.artefact import Artefact, Row
 from pflrepro.papers.artefact import row as make_row
-from pflrepro.papers.planning import Planned, plan
+from pflrepro.papers.planning import Plan, plan
 from pflrepro.papers.registry import find, select
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings
@@ -29,22 +29,41 @@ from pflrepro.papers.timing import Timings
 class Study(Studied):
     """An artefact at a scale, to run and to look at; see `Studied` for what it holds.
 
+    Lists of rows and methods may be given as the command line takes them, too: `fedavg,ditto`.
+
     Attributes:
         artefact: its id, or one of one's own.
+        methods: the rows to train, by key or label.
         also: methods of one's own beside the paper's, `module:Class` or registered names.
     """
 
-    def __init__(self, artefact: str | Artefact, scale: str = "fast", *, also: Sequence[str] = (), **how: Any) -> None:
+    def __init__(
+        self,
+        artefact: str | Artefact,
+        scale: str = "fast",
+        *,
+        seeds: int | None = None,
+        methods: str | Sequence[str] = (),
+        also: str | Sequence[str] = (),
+        store: Store | str | Path | None = None,
+        data_root: str | Path | None = None,
+        device: str = "cpu",
+        revives: bool = True,
+    ) -> None:
         paper = find(artefact)
-        super().__init__(paper, scale, also=tuple(_own_row(name, paper) for name in also), **how)
+        own = tuple(_own_row(name, paper) for name in words("also", also))
+        places = {"store": store, "data_root": data_root or None, "device": device}
+        super().__init__(
+            paper, scale, seeds=seeds, methods=words("methods", methods), also=own, revives=revives, **places
+        )
 
-    def plan(self) -> list[Planned]:
+    def plan(self) -> Plan:
         """Every training that the artefact needs at this scale, what is there already, and what the rest may cost here."""
         return plan(self, Timings(self.store.root))
 
     def run(
         self, *, backend: str = "auto", device: str | None = None, workers: int | None = None, progress: bool = True
-    ) -> list[Planned]:
+    ) -> Plan:
         """Train what the store lacks; gives the plan as it stood before. What is there is not touched.
 
         Cells whose data are not at hand or whose parts are not in the package stay `not run`; if nothing at all can be run, the error
@@ -64,7 +83,7 @@ class Study(Studied):
         self.__dict__.pop("outcomes", None)
         return planned
 
-    def _nothing(self, planned: Sequence[Planned]) -> UserError:
+    def _nothing(self, planned: Plan) -> UserError:
         lacking = sorted({entry.reason for entry in planned if entry.state == "no data"})
         where = f"{self.artefact.id} at scale {self.scale.name}"
         if lacking:
@@ -86,26 +105,58 @@ class Study(Studied):
         found = [(showing.claims(self), [])] if self.outcomes else []
         return showing.Tables(f"claims: {self.counts}", found)
 
+    def summary(self) -> sentences.Sentences:
+        """What was found, in plain sentences made from the numbers."""
+        return sentences.summary(self)
+
     def caption(self) -> str:
         """What stands under every number and picture: scale, data, seeds, rounds, rule."""
         return showing.caption(self)
 
-    def write(self, out: str | Path = "figures") -> list[Path]:
-        """Write `<out>/<paper>/<artefact>.{pdf,png,csv,md}`; gives the paths."""
+    def write(self, out: str | Path = "") -> list[Path]:
+        """Write `<out>/<paper>/<artefact>.{pdf,png,csv,md}`; gives the paths; `out`: see `papers.outputs.folder`."""
         return outputs.write(self, out)
 
     def _repr_html_(self) -> str:
         return showing.page(self)
 
 
-def study(artefact: str | Artefact, scale: str = "fast", **how: Any) -> Study:
-    """`Study(artefact, scale, ...)`; `UserError` for an unknown artefact, scale or row.
+def study(
+    artefact: str | Artefact,
+    scale: str = "fast",
+    *,
+    seeds: int | None = None,
+    methods: str | Sequence[str] = (),
+    also: str | Sequence[str] = (),
+    store: Store | str | Path | None = None,
+    data_root: str | Path | None = None,
+    device: str = "cpu",
+    revives: bool = True,
+) -> Study:
+    """An artefact at a scale, to run and to look at; see `Study`. `UserError` for an unknown artefact, scale or row.
 
     Example:
         >>> study("fedbr/table7", "paper").artefact.title
         'FedBR Table 7: parameters that travel, and simulation time'
     """
-    return Study(artefact, scale, **how)
+    how = {"seeds": seeds, "methods": methods, "also": also, "store": store, "data_root": data_root, "device": device}
+    return Study(artefact, scale, revives=revives, **how)
+
+
+def words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """A list of words, given as one or as a text with commas; `UserError` for anything else.
+
+    Example:
+        >>> words("methods", "fedavg, ditto"), words("methods", ["fedavg"]), words("methods", "")
+        (('fedavg', 'ditto'), ('fedavg',), ())
+    """
+    if isinstance(given, str):
+        return tuple(word.strip() for word in given.split(",") if word.strip())
+    if not isinstance(given, (list, tuple)) or not all(isinstance(word, str) for word in given):
+        raise UserError(
+            f"{name} must be a list of words, such as ['fedavg', 'ditto'], or a text: fedavg,ditto, not {given!r}"
+        )
+    return tuple(given)
 
 
 def _own_row(name: str, artefact: Artefact) -> Row:

@@ -11,25 +11,26 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pflrepro.algorithms.registry import canonical_name
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.registry import ARTEFACTS
 
 PARAMETERS = """\
-scale: str = "smoke"  # smoke (seconds, stand-in data), fast (real data, less of it), paper (the exact setting)
-seeds: int | None = None  # number of seeds; None: the scale's own
-methods: list[str] = []  # train only these rows, such as ["fedavg", "fedavg+dbe"]; empty: the scale's own
-also: list[str] = []  # own methods beside the paper's, such as ["my_module:MyMethod"]
+scale: str = "smoke"  # {scales}
+seeds: int = 0  # number of seeds; 0: the scale's own
+methods: list[str] = []  # train only these rows{such_as}; empty: the scale's own
+also: list[str] = []  # methods beside the paper's, by name ("fedprox") or of your own ("my_module:MyMethod")
 backend: str = "auto"  # auto, loop, batched or graph
 device: str = "cpu"  # cpu or cuda
-data_root: str | None = None  # folder of the data; None: $PFLREPRO_DATA, else the user's cache
-store: str | None = None  # folder of the runs; None: $PFLREPRO_STORE, else the user's cache
-out: str = "figures"  # folder for the outputs"""
+data_root: str = ""  # folder of the data; empty: $PFLREPRO_DATA, else the user's cache
+store: str = ""  # folder of the runs; empty: $PFLREPRO_STORE, else the user's cache
+out: str = ""  # folder for the outputs; empty: outputs/ of the repository, or of the current folder"""
 STUDY = """\
 %matplotlib inline
 from pflrepro import papers
 
 where = {{"store": store, "data_root": data_root, "device": device}}
-study = papers.study("{id}", scale, seeds=seeds, methods=methods, also=also, **where)
+study = papers.study("{id}", scale, seeds=seeds or None, methods=methods, also=also, **where)
 study"""
 RUN = """\
 # Trains what the store lacks; what was trained once is read, and a broken run goes on where it stopped.
@@ -38,32 +39,38 @@ print(study)"""
 TABLE = "study.table()"
 SHOW = "study.show()"
 CLAIMS = """\
-for path in study.write(out):
-    print(path)
-print(study.verdict)
 assert study.anything_run, "nothing was run"
 study.claims()"""
-NEXT = (
-    "**What to try next.** Another `scale`; only some `methods`; a method of your own with `also`; "
-    "`study.frame` is the table as numbers, `study.cells[row, column].runs` the runs behind a cell."
-)
+SUMMARY = "study.summary()"
+WRITE = """\
+for path in study.write(out):
+    print(path)"""
+NEXT = "**What to try next.** Each of these lines works in a cell of its own:\n\n```python\n{lines}\n```"
+SCALES = {
+    "smoke": "seconds, stand-in data",
+    "fast": "real data, less of it",
+    "paper": "the exact setting",
+}
+OTHERS = ("fedprox", "fedper", "ditto", "lg-fedavg", "q-ffl")  # a method that the artefact may not have
 
 
 def notebook(artefact: Artefact) -> dict[str, Any]:
     """The notebook of an artefact in nbformat 4's form, without outputs."""
     cells = [
         _markdown(_title(artefact)),
-        _code(PARAMETERS, tags=["parameters"]),
+        _code(PARAMETERS.format(scales=_scales(artefact), such_as=_such_as(artefact)), tags=["parameters"]),
         _code(STUDY.format(id=artefact.id)),
         _code(RUN),
         _code(TABLE),
         _code(SHOW),
         _code(CLAIMS),
-        _markdown("\n\n".join(filter(None, (artefact.found, NEXT)))),
+        _code(SUMMARY),
+        _code(WRITE),
+        _markdown("\n\n".join(filter(None, (artefact.found, NEXT.format(lines="\n".join(next_lines(artefact))))))),
     ]
     for place, cell in enumerate(cells):
         cell["id"] = f"cell-{place + 1}"
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
@@ -71,6 +78,29 @@ def notebook(artefact: Artefact) -> dict[str, Any]:
 def text_of(content: dict[str, Any]) -> str:
     """A notebook as the text of its file."""
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def next_lines(artefact: Artefact) -> list[str]:
+    """What to try next, as code that works behind the notebook's cells."""
+    lines = ["study.frame  # the table as numbers"]
+    if artefact.trains:
+        column = next(column for column in artefact.columns if column.has(artefact.rows[0]))
+        known = {canonical_name(row.algorithm) for row in artefact.rows} | set(artefact.row_keys)
+        lines.append(f'study.cells["{artefact.rows[0].key}", "{column.key}"]  # a cell, and the runs behind it')
+        other = next((name for name in OTHERS if name not in known), None)
+        if other is not None:
+            added = f'papers.study("{artefact.id}", scale, also=["{other}"], **where).run()'
+            lines.append(f"{added}  # one more method, trained beside the others")
+        lines.append(f'import pflrepro; pflrepro.describe("{artefact.rows[-1].algorithm}")  # what a method does')
+    return [*lines, "study.artefact  # what the artefact is, with all its scales"]
+
+
+def _scales(artefact: Artefact) -> str:
+    return ", ".join(f"{name} ({SCALES[name]})" for name in artefact.scale_names)
+
+
+def _such_as(artefact: Artefact) -> str:
+    return f", such as {json.dumps(list(artefact.row_keys[:2]), ensure_ascii=False)}" if artefact.trains else ""
 
 
 def _title(artefact: Artefact) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
-from html import escape
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
+
+from pflrepro.markup import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,29 +52,8 @@ def markdown(frame: pd.DataFrame) -> str:
 
 
 def html(frame: pd.DataFrame, titles: Mapping[str, str] | None = None) -> str:
-    """A data frame of texts as an HTML table that takes its colours from the page; the index is left out.
-
-    Each level of the header is a line, equal neighbours are one cell; numbers stand to the right. `**x**` is bold, `<u>x</u>`
-    underlined.
-
-    Args:
-        titles: what a mark at the end of a text means, shown over it.
-    """
-    header = [_levels(name) for name in frame.columns]
-    lines = [[str(text) for text in line] for line in frame.itertuples(index=False)]
-    aligns = [_align([line[place] for line in lines]) for place in range(len(header))]
-    head = "".join(f"<tr>{_head_line(header, level, aligns)}</tr>" for level in range(len(header[0]) if header else 0))
-    cells = [[_td(text, align, titles or {}) for text, align in zip(line, aligns, strict=True)] for line in lines]
-    body = "".join(f"<tr>{''.join(line)}</tr>" for line in cells)
-    table = f'<table style="border-collapse:collapse"><thead>{head}</thead><tbody>{body}</tbody></table>'
-    return f'<div style="overflow-x:auto">{table}</div>'
-
-
-def _align(texts: Sequence[str]) -> str:
-    return "right" if all(map(_NUMBER.match, filter(None, texts))) else "left"
-
-
-_NUMBER = re.compile(r"(\*\*|<u>|< )?[+-]?[\d.]|none|unknown")
+    """A data frame of texts as an HTML table, see `pflrepro.markup.table`; the index is left out."""
+    return table([_levels(name) for name in frame.columns], frame.itertuples(index=False), titles)
 
 
 def _levels(name: Any) -> tuple[str, ...]:
@@ -90,29 +68,3 @@ def _flat(header: Sequence[tuple[str, ...]]) -> list[str]:
         found.append(last if upper == above or not said else f"{said}, {last}" if last else said)
         above = upper
     return found
-
-
-def _head_line(header: Sequence[tuple[str, ...]], level: int, aligns: Sequence[str]) -> str:
-    """The cells of one line of the header: neighbours with the same names down to it are one."""
-    cells, place, last = [], 0, level == len(header[0]) - 1
-    for names, group in groupby(header, key=lambda names: names[: level + 1]):
-        width = len(list(group))
-        align = aligns[place] if last else "center"
-        rule = ";border-bottom:1px solid" if names[-1] or last else ""
-        cells.append(f'<th colspan="{width}" style="text-align:{align}{rule}">{_inline(names[-1])}</th>')
-        place += width
-    return "".join(cells)
-
-
-def _td(text: str, align: str, titles: Mapping[str, str]) -> str:
-    body, gap, mark = text.rpartition(" ")
-    if gap and mark in titles:
-        shown = f'{_inline(body)} <span title="{escape(titles[mark])}">{escape(mark)}</span>'
-    else:
-        shown = _inline(text)
-    return f'<td style="text-align:{align};white-space:nowrap">{shown}</td>'
-
-
-def _inline(text: str) -> str:
-    bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(text))
-    return re.sub(r"&lt;u&gt;(.+?)&lt;/u&gt;", r"<u>\1</u>", bold)

@@ -117,6 +117,13 @@ class Simulation:
             choice = choose_backend(self.dispatcher, request, self.activations)
         self.backend, self.chunk, self.facts = choice.backend, choice.chunk, choice.facts
 
+    def __repr__(self) -> str:
+        seeds = f"seed{'' if len(self.seeds) == 1 else 's'} {', '.join(map(str, self.seeds))}"
+        where = f"round {self.round} of {self.settings.rounds}, {self.facts['backend']} on {self.device}"
+        return (
+            f"Simulation({self.method!r} on {self.federation.name or 'unnamed data'}, {self.model}, {seeds}, {where})"
+        )
+
     # ---- rounds ------------------------------------------------------------------------------------------------------------
     @property
     def finished(self) -> bool:

@@ -2,22 +2,24 @@
 
 Processes and not threads: a training step is some hundred short operations, each of which hands the interpreter lock back and
 forth, so that two threads on two cores gained little where two processes doubled the speed (measured). The processes are
-loky's: they start once, are reused by later simulations, need no `__main__` guard in a script, and end when idle. Samples are
-mapped from a file, not copied.
+loky's: they start once, are reused by later simulations, need no `__main__` guard in a script, and end when idle, or with the
+process that started them (`pflrepro.simulation.lifetime`). Samples are mapped from a file, not copied.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import os
 import pickle
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, BinaryIO
 
 import cloudpickle
 import numpy as np
@@ -28,10 +30,13 @@ from loky.process_executor import BrokenProcessPool
 from pflrepro.data.federation import Federation
 from pflrepro.errors import RunFailed
 from pflrepro.simulation.launch import Launch
+from pflrepro.simulation.lifetime import follow, scratch, shielded, wake_stopped
 from pflrepro.simulation.program import Program
 from pflrepro.trees import Tree
 
 IDLE_SECONDS = 120  # after which an idle worker process ends by itself
+STOPPED_SECONDS = 2.0  # between looks whether somebody stopped a worker
+log = logging.getLogger("pflrepro.workers")
 
 # One thread; and a C heap that keeps what it frees: else each step's gradients are mapped and unmapped anew (400 page faults a
 # step for cnn4, a sixth of the time, measured).
@@ -56,19 +61,34 @@ class Workers:
 
     def map(self, work: Work, program: Program, launch: Launch, order: Sequence[int]) -> dict[int, Tree]:
         """row -> `work(program, launch, row)` for the rows in `order`, handed out in that order."""
-        executor = get_reusable_executor(max_workers=self.count, timeout=IDLE_SECONDS, env=ENVIRONMENT)
         light = replace(program, federation=_without_samples(program.federation))
         blob = packed((work, light))
         key = hashlib.sha256(blob).hexdigest()
         x = program.federation.x
         place = (self._file_of(program.federation), tuple(x.shape), x.dtype)
+        rows = {i: self._row(launch, i) for i in order}
+        waiting: dict[int, Future] = {}
+        with shielded():
+            executor = self._executor()
+            for i, row in rows.items():
+                waiting[i] = executor.submit(_one_row, key, blob, place, *row)
         try:
-            waiting = {i: executor.submit(_one_row, key, blob, place, *self._row(launch, i)) for i in order}
+            _wait(executor, list(waiting.values()))
             return {i: pickle.loads(future.result()) for i, future in waiting.items()}
         except BrokenProcessPool as error:
             raise RunFailed(
                 f"a worker process ended unexpectedly (out of memory?); try fewer workers: {error}"
             ) from None
+        except KeyboardInterrupt:
+            executor.shutdown(wait=True, kill_workers=True)
+            raise
+        finally:
+            for future in waiting.values():  # what is not begun when one row fails
+                future.cancel()
+
+    def _executor(self) -> Any:
+        with_us = {"initializer": follow, "initargs": (os.getpid(), str(scratch()))}
+        return get_reusable_executor(max_workers=self.count, timeout=IDLE_SECONDS, env=ENVIRONMENT, **with_us)
 
     def _row(self, launch: Launch, i: int) -> tuple[bytes, str]:
         """(row i packed without the data that all clients are supplied with, the file that holds these or "")."""
@@ -87,9 +107,7 @@ class Workers:
     def _file_of(self, federation: Federation) -> str:
         """The file that the federation's samples are mapped from, written once."""
         if self._samples is None or self._samples[0]() is not federation.x:
-            handle, path = tempfile.mkstemp(prefix="pflrepro-samples-")
-            with os.fdopen(handle, "wb") as file:
-                file.write(federation.x.contiguous().numpy().data)
+            path = _filled("samples", lambda file: file.write(federation.x.contiguous().numpy().data))
             self._samples = (weakref.ref(federation.x), path)
             weakref.finalize(self, _remove, path)
         return self._samples[1]
@@ -113,10 +131,34 @@ def packed(value: Any) -> bytes:
 
 def _written(tree: Tree) -> str:
     """A file of a tree's leaves as arrays, keyed by their paths."""
-    handle, path = tempfile.mkstemp(prefix="pflrepro-supplied-", suffix=".npz")
-    with os.fdopen(handle, "wb") as file:
-        np.savez(file, **{name: leaf.cpu().numpy() for name, leaf in tree.flat().items()})
+    arrays = {name: leaf.cpu().numpy() for name, leaf in tree.flat().items()}
+    return _filled("supplied", lambda file: np.savez(file, **arrays))
+
+
+def _filled(name: str, fill: Callable[[BinaryIO], Any]) -> str:
+    """A new file for the workers with what `fill` writes; `RunFailed` where there is no room for it."""
+    handle, path = tempfile.mkstemp(prefix=f"{name}-", dir=scratch())
+    try:
+        with os.fdopen(handle, "wb") as file:
+            fill(file)
+    except OSError as error:
+        _remove(path)
+        raise RunFailed(
+            f"the temporary folder {tempfile.gettempdir()} cannot hold what worker processes read: {error.strerror or error}; "
+            "name another by $TMPDIR, or use one worker, which reads no file"
+        ) from None
     return path
+
+
+def _wait(executor: Any, futures: list[Future]) -> None:
+    """Until all are done, or one failed; a worker that somebody stopped is continued."""
+    left = set(futures)
+    while left:
+        done, left = wait(left, STOPPED_SECONDS, FIRST_EXCEPTION)
+        if any(future.exception() for future in done):
+            return
+        for pid in wake_stopped(list(executor._processes)) if left else ():
+            log.warning("the worker process %d was stopped by somebody; it is continued", pid)
 
 
 def _remove(path: str) -> None:

@@ -55,6 +55,7 @@ def raising(error: BaseException) -> Callable:
         (CorruptFile("a broken file"), 2),
         (RunFailed("broke in round 3"), 1),
         (PermissionError(13, "Permission denied", "/a/folder"), 2),
+        (OSError(28, "No space left on device"), 2),  # as libraries raise it, without the name of a file
         (UserError("over\n  two lines"), 2),
     ],
 )
@@ -164,6 +165,29 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["run", "--algorithm", "fedavg", "--rounds", "2", "--lr=1", "--rounds=3"], r"--rounds is given twice"),
         (["run", "--algorithm", "fedavg", "--weights", "equal"], r"unknown weights of the average 'equal'; valid: "),
         (["run", "--algorithm", "fedavg", "--store"], r"argument --store: expected one argument"),
+        (["run", "--algorithm", "fedavg", "--lr", "-inf"], r"--lr must be a number >= 0, not -inf"),
+        (["run", "--algorithm", "fedavg", "--lr", "-1e-5"], r"--lr must be a number >= 0, not -1e-05"),
+        (["run", "--algorithm", "fedavg", "--store", "a\0b"], r"--store must name a folder, not 'a\\x00b'"),
+        (["run", "--algorithm", "fedavg", "--data-root", "a\0b"], r"--data-root must name a folder, not 'a\\x00b'"),
+        (["run", "--algorithm", "fedavg", "--data-root", __file__], r"--data-root must name a folder, not the file "),
+        (
+            ["run", "--algorithm", "fedavg", "--store", "~no-such-user/a"],
+            r"--store is '~no-such-user/a', but there is no ",
+        ),
+        (
+            ["run", "--algorithm", "fedavg", "--partition", "counts:a\0.csv"],
+            r"a partition is written without null bytes",
+        ),
+        (["score", "demo/digits", "--html", "a\0b"], r"--html must name a folder, not 'a\\x00b'"),
+        (["reproduce", "demo/digits", "--figures", "a\0b"], r"figures must name a folder, not 'a\\x00b'"),
+        (
+            ["reproduce", "demo/digits", "--set", "seeds=1", "--seeds", "2"],
+            r"seeds is given twice: by --seeds and by --set",
+        ),
+        (
+            ["reproduce", "demo/digits", "--set", "store=a", "--store", "a"],
+            r"store is given twice: by --store and by --set",
+        ),
         (["plan", "dbe/table55"], r"unknown artefact 'dbe/table55'; valid: dbe/table5, "),
         (["plan", "dbe/table5", "--scale", "papr"], r"unknown scale of dbe/table5 'papr'; valid: paper, "),
         (["score", "dbee"], r"unknown paper 'dbee'; valid: dbe, "),

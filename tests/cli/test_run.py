@@ -22,6 +22,7 @@ def fake_run(name: str, correct: list[int], after: list[int], seconds: float, se
         "correct": np.array(correct)[:, None],
         "correct_after": np.array(after)[:, None],
         "loss": np.zeros((rounds, 1)),
+        "train_loss": np.zeros((rounds, 1)),
         "participated": np.ones((rounds, 1), bool),
         "seconds": np.full(rounds, seconds),
         "seconds_evaluation": np.zeros(rounds),
@@ -79,8 +80,8 @@ def test_seeds_that_diverged_are_named() -> None:
     assert summarise(runs, "best_round")["diverged"] == []
     runs[1].history["loss"][-1] = math.nan
     summary = summarise(runs, "best_round") | {"stored": 0}
-    assert summary["diverged"] == [7]
-    assert "seed 7 diverged: its test loss is no finite number" in _text(SimpleNamespace(dataset="digits"), summary)
+    assert summary["diverged"] == [{"seed": 7, "round": 1, "clients": (0,)}]
+    assert "seed 7 diverged by round 1 (client 0): its loss is" in _text(SimpleNamespace(dataset="digits"), summary)
 
 
 def test_slips_of_the_finger_are_refused() -> None:

@@ -325,6 +325,14 @@ def test_the_benchmark_takes_what_the_command_hands_it() -> None:
     signature(compare).bind(["fedavg"], 1, **dict.fromkeys(names))
 
 
+def test_the_benchmark_says_what_a_small_share_comes_to(tmp_path: Path) -> None:
+    from pflrepro.benchmark import benchmark_federation
+
+    federation, told = benchmark_federation(str(tmp_path), 1e-9, "cpu")
+    assert told.endswith(", 1e-09 of each client's samples, but 10 at least: 200 for training")
+    assert federation.sizes("train").sum() == 200
+
+
 # doctor
 
 
@@ -335,6 +343,24 @@ def test_doctor_finds_a_healthy_house(capsys) -> None:
     assert report["versions"]["torch"]
     assert report["kernel"] is True
     assert (report["store"]["finished"], report["store"]["unfinished"]) == (0, 0)
+
+
+def test_doctor_repairs_a_store_on_request(capsys, tmp_path: Path) -> None:
+    import pflrepro
+
+    made = pflrepro.run(
+        pflrepro.Experiment.for_dataset("fedavg", "digits", clients=3, rounds=0, model="mlp"), store=tmp_path
+    )
+    (made.folder / ".done.1.ab.tmp").write_bytes(b"half")
+    place = ("--store", str(tmp_path))
+    assert answer(capsys, "doctor", *place)["store"]["leftovers"] == 1
+    (made.folder / "config.json").write_bytes(b"{}")
+    assert answer(capsys, "doctor", *place, code=1)["store"]["damaged"] == [str(made.folder)]
+    report = answer(capsys, "doctor", "--repair", *place)
+    assert report["store"]["repaired"] == [
+        f"run folder {made.id} was damaged (config.json is not what was written) and is set aside"
+    ]
+    assert report["problems"] == [] and report["store"]["finished"] == 0
 
 
 def test_doctor_reports_what_is_broken_and_goes_on(capsys, monkeypatch, tmp_path: Path) -> None:

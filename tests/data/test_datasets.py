@@ -77,6 +77,11 @@ def test_missing_data_says_how_to_get_it(tmp_path: Path) -> None:
     assert "\n" not in message
 
 
+def test_a_set_made_of_one_that_is_missing_is_named_too(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match=r"'cifar10-s' is made from 'cifar10', which is not in .* data get cifar10`"):
+        load_arrays("cifar10-s", tmp_path)
+
+
 def test_an_unknown_name_lists_the_valid_ones() -> None:
     with pytest.raises(UserError, match=r"unknown data set 'fminst'; valid: fmnist, "):
         load_arrays("fminst")

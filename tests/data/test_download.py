@@ -224,6 +224,18 @@ def test_a_failed_get_leaves_the_old_file_and_can_go_on(tmp_path: Path, sources:
     assert [name for name, _ in mirror.requests] == ["test_labels.gz"]
 
 
+def test_one_that_fails_does_not_keep_the_others_waiting(tmp_path: Path, sources: dict[str, bytes]) -> None:
+    with serve(Mirror(sources)) as mirror:
+        spec = tiny_spec(sources, mirror.address)
+        known = {name: replace(spec, name=name) for name in ("first", "second")}
+        known["first"] = replace(known["first"], mirrors=[f"{mirror.address}none/"])
+        with pytest.raises(
+            DownloadFailed, match="1 of 2 data sets were not got, the others are there; first: could not download"
+        ):
+            get(["first", "second"], tmp_path, policy=POLICY, datasets=known)
+        assert get("second", tmp_path, policy=POLICY, datasets=known)[0]["action"] == "present"
+
+
 def test_sources_that_decode_to_something_else_are_refused(tmp_path: Path, sources: dict[str, bytes]) -> None:
     with serve(Mirror(sources)) as mirror:
         known = {"tiny": tiny_spec(sources, mirror.address, fingerprint="0" * 64)}

@@ -154,6 +154,7 @@ def test_a_table_of_counts_is_read(tmp_path: Path) -> None:
         ("client,label,count\n0,1,3.5\n", "line 2"),
         ("client,label,count\n0,1\n", "line 2"),
         ("client,label,count\n99999999,99999999,1\n", "cells"),
+        ("client,label,count\n9999999,9,1\n", "cells"),
         ("client,label,count\n0,1,\xff\xfe\n", "line 2"),
     ],
 )
@@ -175,6 +176,9 @@ def test_names_and_paths_of_counts_are_checked(tmp_path: Path) -> None:
     labels = stand_in("fmnist")
     with pytest.raises(UserError, match=r"unknown published partition 'fmnist_dir0.2_n20'; valid: fmnist_dir0.1_n20"):
         partition("counts:fmnist_dir0.2_n20", labels)
+    (tmp_path / "far.csv").write_text(f"client,label,count\n{len(labels)},1,1\n")
+    with pytest.raises(UserError, match=f"far.csv names client {len(labels)}, but the data set has"):
+        partition(f"counts:{tmp_path / 'far.csv'}", labels, min_size=0)
     with pytest.raises(UserError, match="no table of counts"):
         partition(f"counts:{tmp_path / 'none.csv'}", labels)
     with pytest.raises(UserError, match=r"asks? for [0-9,]+ samples of class"):

@@ -110,9 +110,9 @@ def test_it_shows_itself() -> None:
     assert axes.lines[1].get_ydata().tolist() == [0.0, 50.0, 90.0]
     assert np.isnan(found.curves(after=True).axes[0].lines[1].get_ydata()[0])
     html = found._repr_html_()
-    assert "fedavg" in html and "image/svg+xml;base64," in html and "paired t over 2 seeds" in html
+    assert "fedavg" in html and "paired t over 2 seeds" in html
     assert "local" in repr(found) and "best_round" in repr(found)
-    assert "<th>adjusted</th>" not in compare(runs[:2])._repr_html_(), "one method has nothing to be tested against"
+    assert ">adjusted</th>" not in compare(runs[:2])._repr_html_(), "one method has nothing to be tested against"
 
 
 def test_only_finished_runs_can_be_compared() -> None:

@@ -289,6 +289,18 @@ def test_a_partition_file_counts_by_its_arrays(tmp_path):
     assert one == two != three
     with pytest.raises(UserError, match=r"there is no partition file .*four\.npz"):
         digest(build(data=DataConfig("digits", f"file:{tmp_path / 'four'}.npz")))
+    arrays = (
+        client.astype(float),
+        client.astype(complex),
+        client.astype(str),
+        client.astype(object),
+        np.zeros(6, "V8"),
+    )
+    for odd in arrays:  # refused, and neither cast nor loaded; a warning would be an error here
+        for pair in ({"client": odd, "is_test": is_test}, {"client": client, "is_test": odd}):
+            np.savez(tmp_path / "odd.npz", **pair)
+            with pytest.raises(CorruptFile, match=r"odd\.npz"):
+                digest(build(data=DataConfig("digits", f"file:{tmp_path / 'odd'}.npz")))
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no")
     with pytest.raises(CorruptFile, match=r"bad\.npz"):
         digest(build(data=DataConfig("digits", f"file:{tmp_path / 'bad'}.npz")))
@@ -332,9 +344,19 @@ def test_no_proxy_leaves_the_identity_as_it_was_and_a_proxy_is_part_of_it():
         Experiment.for_dataset("fedavg", "digits", proxy="digit")
 
 
+@pytest.mark.parametrize(("is_test", "lacking"), [(False, "test"), (True, "training")])
+def test_a_federation_in_which_nobody_is_tested_or_trained_is_refused(is_test, lacking, tmp_path):
+    np.savez(tmp_path / "one.npz", client=np.arange(1797) % 2, is_test=np.full(1797, is_test))
+    with pytest.raises(UserError, match=f"gives no client {lacking} samples: there is nothing to measure"):
+        load_federation(DataConfig("digits", f"file:{tmp_path / 'one.npz'}", clients=2))
+
+
 def test_a_federation_carries_its_proxy_data_in_their_own_units():
     federation = load_federation(DataConfig("digits", clients=5, proxy="digits"))
     assert federation.proxy.name == "digits"
     assert federation.proxy.clients == 1 and len(federation.proxy.y) == 1797
     assert federation.proxy.unit == federation.unit
     assert load_federation(DataConfig("digits", clients=5)).proxy is None
+    experiment = Experiment.for_dataset("fedavg", "digits", clients=5)
+    of_experiment, of_data = load_federation(experiment), load_federation(experiment.data)
+    assert repr(of_experiment) == repr(of_data), "an experiment stands for its data"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -75,7 +77,7 @@ def test_sigkill(name, count, half_done, tmp_path, make, uninterrupted):
     assert len(list((store.root / "runs").glob("*/checkpoint.npz"))) == half_done
     assert len(store.runs()) == 2 - half_done
     runs = run(experiments(make), store=store, progress=False)
-    assert store.health() == (2, [])
+    assert [len(found) for found in store.health()] == [2, 0, 0]
     for one, whole in zip(runs, uninterrupted, strict=True):
         assert one.id == whole.id
         assert make.same_but_timings(one.history, whole.history)
@@ -91,7 +93,7 @@ def test_two_processes_on_one_run_make_it_once(tmp_path, make, uninterrupted):
     told = [process.communicate(timeout=300)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], told
     store = Store(tmp_path / "store")
-    assert store.health() == (2, [])
+    assert [len(found) for found in store.health()] == [2, 0, 0]
     assert len(list((store.root / "runs").iterdir())) == 2
     for one, whole in zip((store.find(one) for one in experiments(make)), uninterrupted, strict=True):
         assert make.same_but_timings(one.history, whole.history)
@@ -110,3 +112,34 @@ def test_the_real_engine_gives_a_valid_history_and_record(uninterrupted):
 def test_bit_for_bit_the_same_alone_and_side_by_side(tmp_path, make, uninterrupted):
     alone = run(experiments(make)[1], store=tmp_path, backend="loop", workers=1, progress=False)
     assert make.same_but_timings(alone.history, uninterrupted[1].history)
+
+
+# What persists at clients or the server beside the shared model: personal groups, control variates, moments, models of all clients.
+PERSISTENT = ("ditto", "apfl", "fedrep", "scaffold", "fedavg+dbe", "gpfl", "pfedfda", "moon", "fedproto", "apple")
+
+
+def of_method(algorithm: str):
+    from pflrepro.experiments.config import Experiment
+
+    return Experiment.for_dataset(
+        algorithm, "digits", clients=4, rounds=4, model="mlp", participation=0.75, batch_size=40
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", PERSISTENT)
+def test_killed_anywhere_and_resumed_equals_uninterrupted(algorithm, tmp_path, make):
+    """Killed twice, at renames that are drawn at random, once a method and for ever."""
+    whole = run(of_method(algorithm), store=tmp_path / "whole", backend="loop", workers=1, progress=False)
+    draw = random.Random(algorithm)
+    listed = CHILD[: CHILD.index("experiments = [")] + "experiments = Experiment.from_dict(json.loads(sys.argv[4]))\n"
+    script = f"import json\n{listed}{CHILD[CHILD.index('run(experiments, store') :]}"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    for _ in range(2):
+        described = json.dumps(of_method(algorithm).to_dict())
+        arguments = [sys.executable, "-c", script, str(tmp_path / "store"), "", str(draw.randint(1, 6)), described]
+        killed = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+        assert killed.returncode in (-signal.SIGKILL, 0), killed.stderr
+    resumed = run(of_method(algorithm), store=tmp_path / "store", progress=False)
+    assert make.same_but_timings(resumed.history, whole.history)
+    assert [len(found) for found in Store(tmp_path / "store").health()] == [1, 0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import shutil
 import threading
 
 import numpy as np
@@ -136,15 +137,55 @@ def half_done(store, fake, make):
 
 
 @pytest.mark.parametrize("name", ["checkpoint.npz", "config.json"])
-def test_a_damaged_half_done_run_is_set_aside_and_starts_afresh(name, store, fake, make, caplog):
+def test_a_damaged_half_done_run_starts_afresh_and_is_set_aside_where_nobody_knows_what_it_is(
+    name, store, fake, make, caplog
+):
     folder = half_done(store, fake, make)
     (folder / name).write_bytes((folder / name).read_bytes()[:-30])
     with caplog.at_level(logging.WARNING):
         made = quick(make.experiment(), store, fake)
     assert "damaged" in caplog.text
-    assert folder.with_name(f"{folder.name}.damaged-1").is_dir()
+    assert folder.with_name(f"{folder.name}.damaged-1").is_dir() == (name == "config.json")
     assert [simulation.steps for simulation in fake.built] == [4]
     assert made.rounds == 4
+
+
+def harmed(path, place):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(place * len(content))])
+
+
+@pytest.mark.parametrize("place", [0, 0.02, 0.5, 0.98])
+def test_whatever_file_is_cut_off_the_next_call_gives_the_same_run(place, store, fake, make, tmp_path):
+    """Every file of a finished run, of one that was stopped, and of one that was stopped while it grew."""
+    whole = quick(make.experiment(rounds=6), tmp_path / "whole", fake)
+
+    def prepared(name):
+        """A store with a run of 6 rounds: finished, stopped behind round 3, or grown from 4 and stopped behind round 5."""
+        found = type(store)(tmp_path / name, behind=tmp_path / "nothing")
+        fake.before_step = None
+        if name != "stopped":
+            quick(make.experiment(rounds=6 if name == "finished" else 4), found, fake)
+        if name != "finished":
+            fake.before_step = break_in_round(3 if name == "stopped" else 5, Killed())
+            with pytest.raises(Killed):
+                quick(make.experiment(rounds=6), found, fake)
+        fake.before_step = None
+        return found
+
+    for name in ("finished", "stopped", "grown"):
+        first = prepared(name)
+        files = sorted(path.relative_to(first.root) for path in first.root.glob("runs/*/*"))
+        assert len(files) == {"finished": 5, "stopped": 2, "grown": 6}[name], files
+        shutil.copytree(first.root, tmp_path / "kept")
+        for file in files:
+            shutil.rmtree(first.root)
+            shutil.copytree(tmp_path / "kept", first.root)
+            harmed(first.root / file, place)
+            made = quick(make.experiment(rounds=6), first, fake)
+            assert make.same_but_timings(made.history, whole.history), f"{name}: {file} cut at {place}"
+            assert first.health()[1:] == ([], [])
+        shutil.rmtree(tmp_path / "kept")
 
 
 def test_a_checkpoint_of_another_run_is_not_used(store, fake, make):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import io
 import json
 import logging
 import os
 import platform
+import re
 import shutil
 
 import numpy as np
@@ -14,6 +17,8 @@ import pytest
 from pflrepro.errors import UserError
 from pflrepro.experiments import compact
 from pflrepro.experiments.files import read_json
+from pflrepro.experiments.pruning import leftovers, prune, repair
+from pflrepro.experiments.readings import Question
 from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
 
@@ -50,7 +55,7 @@ def test_what_is_found_is_what_was_made(finished, store, make):
         np.testing.assert_array_equal(found.history[name], array)
     assert store.find(make.experiment(seed=1)) is None
     assert [one.id for one in store.runs()] == [finished.id]
-    assert store.health() == (1, [])
+    assert [len(found) for found in store.health()] == [1, 0, 0]
 
 
 def test_runs_that_were_begun_are_counted_and_those_made_here_are_known(finished, store, make):
@@ -121,7 +126,7 @@ def test_damage_is_reported_set_aside_and_redone(name, harm, finished, store, ma
     (message,) = [record.getMessage() for record in caplog.records]
     assert finished.id in message
     assert "\n" not in message
-    assert store.health() == (1, [])
+    assert [len(found) for found in store.health()] == [1, 0, 0]
     assert [one.id for one in store.runs()] == [finished.id]
 
 
@@ -231,6 +236,108 @@ def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path, fake, make
     (tmp_path / "other" / "runs").touch()
     with pytest.raises(UserError, match="cannot write to the run store"):
         run(make.experiment(), store=tmp_path / "other", simulate=fake, progress=False)
+
+
+@pytest.fixture
+def forbidden(monkeypatch):
+    """A list of files that nobody may open, whoever runs the tests."""
+    listed, really = [], io.open
+
+    def guarded(file, *how, **more):
+        if str(file) in map(str, listed):
+            raise PermissionError(13, "Permission denied", str(file))
+        return really(file, *how, **more)
+
+    for module in (io, builtins):
+        monkeypatch.setattr(module, "open", guarded)
+    return listed
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_must_not_be_read_is_not_called_damaged_and_not_touched(name, finished, store, make, fake, forbidden):
+    forbidden.append(file_of(finished, name))
+    with pytest.raises(UserError, match=rf"^cannot read {forbidden[0]}: Permission denied$"):
+        run(make.experiment(), store=store, simulate=fake, progress=False)
+    assert store.health() == ([], [], [f"cannot read {forbidden[0]}: Permission denied"])
+    forbidden.clear()
+    assert store.runs() and len(fake.built) == 1
+
+
+def test_a_reading_that_cannot_be_kept_is_given_all_the_same(finished, store, caplog):
+    (finished.folder / "readings").write_text("no folder")
+    question = Question("mean", 4)
+    assert store.reading(finished, question, lambda: {"value": np.arange(3)})["value"].tolist() == [0, 1, 2]
+    assert "the reading mean of run" in caplog.text and "is not kept" in caplog.text
+
+
+def test_leftovers_of_killed_processes_are_found_and_removed(finished, store, make, fake):
+    half = [finished.folder / ".done.12.ab.tmp", store.root / "runs" / f".{'0' * 16}.ab.tmp"]
+    half[0].write_bytes(b"12")
+    half[1].mkdir()
+    (half[1] / "config.json").write_bytes(b"123")
+    replaced = finished.folder / "history-00000000.npz"
+    replaced.write_bytes(b"1")
+    checkpoint = finished.folder / "checkpoint.npz"
+    shutil.copy(finished.folder / "state-4.npz", checkpoint)
+    junk = [*half, replaced, checkpoint]
+    with_lock = store.lock(finished.id)
+    assert with_lock.acquire()
+    assert [freed.id for freed in leftovers(store, remove=True)] == ["0" * 16], "what somebody trains is left alone"
+    with_lock.release()
+    found = leftovers(store)
+    assert {freed.what for freed in found} == {
+        "a half-written file",
+        "a replaced result",
+        "the checkpoint of a finished run",
+    }
+    assert all(path.exists() for path in junk if path != half[1]) and not half[1].exists()
+    assert prune(store, dry_run=True) == found == leftovers(store, remove=True)
+    assert not any(path.exists() for path in junk) and leftovers(store) == []
+    assert len(store.runs()) == 1 and list(store.states(finished.id)) == [4]
+
+
+def test_the_checkpoint_of_a_run_that_grows_is_no_leftover(finished, store, make, fake):
+    fake.before_step = lambda simulation: (_ for _ in ()).throw(KeyboardInterrupt) if simulation.round == 6 else None
+    with pytest.raises(KeyboardInterrupt):
+        run(make.experiment(rounds=9), store=store, simulate=fake, progress=False, checkpoint_every=0)
+    assert (finished.folder / "checkpoint.npz").exists() and leftovers(store) == []
+
+
+def test_repair_sets_damaged_runs_aside_and_clears_up(finished, store):
+    shutil.copy(finished.folder / "state-4.npz", finished.folder / "checkpoint.npz")
+    assert repair(store) == [f"the checkpoint of a finished run of run {finished.id} is removed"]
+    truncate(file_of(finished, "history"))
+    (told,) = repair(store)
+    assert told.startswith(f"run folder {finished.id} was damaged (") and told.endswith("and is set aside")
+    assert store.folder(f"{finished.id}.damaged-1").is_dir() and [len(found) for found in store.health()] == [0, 0, 0]
+    assert repair(store) == []
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half_written(tmp_path, make, fake, monkeypatch):
+    whole = run(make.experiment(), store=tmp_path / "whole", simulate=fake, progress=False)
+    store, sync, room = Store(tmp_path / "store", behind=tmp_path / "none"), os.fsync, [0]
+
+    def fill(descriptor):
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fill)
+    refused = 0
+    while not store.runs():
+        room[0] = refused  # the disk is full behind one more file in every attempt
+        try:
+            made = run(make.experiment(), store=store, simulate=fake, progress=False, checkpoint_every=0)
+        except UserError as error:
+            assert re.fullmatch(r"cannot write .*: No space left on device", str(error))
+            refused += 1
+        assert not list(store.root.rglob("*.tmp")) and store.health()[1:] == ([], [])
+        assert refused < 20
+    assert refused >= 4, (
+        "attempts go on from the checkpoint: what is left is configuration, state, history, record, mark"
+    )
+    assert make.same_but_timings(made.history, whole.history)
 
 
 def test_a_run_shows_itself(finished):

@@ -67,13 +67,13 @@ def history(*percents: int, rounds: list[int] | None = None) -> dict[str, np.nda
     }
 
 
-def put(store: Store, experiment: Experiment, *percents: int, rounds: list[int] | None = None) -> Run:
-    """A finished run of the experiment whose curve is `percents`, as if it had been trained."""
+def put(store: Store, experiment: Experiment, *percents: int, rounds: list[int] | None = None, **arrays: Any) -> Run:
+    """A finished run of the experiment whose curve is `percents`, as if it had been trained; `arrays` replace those of its history."""
     described = identity(experiment, fingerprint_of(experiment.data))
     id = identity_digest(described)
     store.begin(id, experiment, described)
     made = {"device": "cpu", "backend": "loop", "versions": {"torch": "9.9"}}
-    return store.finish(id, experiment, history(*percents, rounds=rounds), made)
+    return store.finish(id, experiment, history(*percents, rounds=rounds) | arrays, made)
 
 
 def fill(study: Study, row: str, column: str, *curves: list[int]) -> list[Run]:

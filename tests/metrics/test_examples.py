@@ -15,7 +15,7 @@ import pytest
 import pflrepro.metrics
 
 LIGHT = (
-    *("accuracy", "classification", "comparison", "cost", "curves", "fairness", "intervals", "selection"),
+    *("accuracy", "classification", "comparison", "cost", "curves", "divergence", "fairness", "intervals", "selection"),
     "theory",
 )
 MODULES = (

@@ -1,12 +1,22 @@
 """The parameters cell: parsed, and values checked before anything starts."""
 
-import pytest
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
+import click
+import papermill
+import pytest
+from papermill.engines import papermill_engines
+
+from pflrepro import papers
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.papers import notebooks
+from pflrepro.papers.engine import CheckedEngine
 
 CELL = """scale: str = "fast"  # how much
-seeds: int | None = None  # number of seeds
+seeds: int = 0  # number of seeds
 rate: float = 0.5
 methods: list[str] = []  # names # with a hash
 quiet: bool = False
@@ -16,12 +26,12 @@ quiet: bool = False
 def test_a_cell_is_read_with_types_defaults_and_comments():
     found = notebooks.parse_parameters_cell(CELL)
     assert list(found) == ["scale", "seeds", "rate", "methods", "quiet"]
-    assert found["seeds"] == notebooks.Parameter("seeds", "int | None", None, "number of seeds")
+    assert found["seeds"] == notebooks.Parameter("seeds", "int", 0, "number of seeds")
     assert found["methods"].comment == "names # with a hash"
     assert found["rate"].comment == ""
 
 
-@pytest.mark.parametrize("source", ["scale = 'fast'", "import os", "x: dict = {}"])
+@pytest.mark.parametrize("source", ["scale = 'fast'", "import os", "x: dict = {}", "x: int | None = None"])
 def test_a_cell_of_another_shape_is_refused(source):
     with pytest.raises(CorruptFile):
         notebooks.parse_parameters_cell(source)
@@ -37,9 +47,8 @@ def test_a_cell_of_another_shape_is_refused(source):
         (1.5, "int", False),
         (1, "float", True),
         (False, "float", False),
-        (None, "int | None", True),
         (None, "int", False),
-        ("1", "int | None", False),
+        ("1", "int", False),
         ([], "list[str]", True),
         (["a", 1], "list[str]", False),
         (("a",), "list[str]", False),
@@ -52,23 +61,90 @@ def test_whether_a_value_fits(value, declared, expected):
 def test_unknown_and_ill_typed_parameters_are_refused_in_one_line():
     with pytest.raises(UserError, match=r"unknown parameter of dbe/table5.ipynb 'seed'; valid: seeds"):
         notebooks.check_parameters("dbe/table5.ipynb", {"seed": 3})
-    with pytest.raises(UserError, match=r"parameter seeds of dbe/table5.ipynb must be int \| None, not '3'"):
+    with pytest.raises(UserError, match=r"parameter seeds of dbe/table5.ipynb must be int, not '3'"):
         notebooks.check_parameters("dbe/table5.ipynb", {"seeds": "3"})
     assert notebooks.check_parameters("dbe/table5.ipynb", {"seeds": 3}) == {"seeds": 3}
 
 
 def test_text_is_read_by_the_declared_type():
-    text = {"seeds": "2", "methods": "fedavg, fedavg+dbe", "store": "none", "scale": "smoke"}
+    text = {"seeds": "2", "methods": "fedavg, fedavg+dbe", "store": "", "scale": "smoke"}
     expected = {"seeds": 2, "methods": ["fedavg", "fedavg+dbe"], "scale": "smoke"}
     found = notebooks.read_values("dbe/table5.ipynb", text)
     assert {name: found[name] for name in expected} == expected
-    assert notebooks.read_values("dbe/table5.ipynb", {"seeds": "none"}) == {"seeds": None}
-    with pytest.raises(UserError, match=r"must be int \| None, not 'two'"):
+    with pytest.raises(UserError, match=r"must be int, not 'two'"):
         notebooks.read_values("dbe/table5.ipynb", {"seeds": "two"})
 
 
-def test_none_as_text_for_an_optional_string_means_nothing():
-    assert notebooks.read_values("dbe/table5.ipynb", {"store": "None"}) == {"store": None}
+def test_a_list_may_be_a_text_with_commas_as_papermill_gives_it():
+    assert notebooks.check_parameters("dbe/table5.ipynb", {"methods": "fedavg, ditto"}) == {
+        "methods": ["fedavg", "ditto"]
+    }
+    with pytest.raises(UserError, match=r"methods of dbe/table5.ipynb must be list\[str\], not 3"):
+        notebooks.check_parameters("dbe/table5.ipynb", {"methods": 3})
+
+
+@pytest.mark.parametrize("artefact", papers.ARTEFACTS.values(), ids=lambda artefact: artefact.id)
+def test_papermill_reads_every_parameter_as_we_do(artefact):
+    """What `papermill --help-notebook` prints."""
+    declared = notebooks.parameters(artefact.notebook)
+    read = papermill.inspect_notebook(notebooks.notebook_path(artefact.notebook))
+    assert {name: each["inferred_type_name"] for name, each in read.items()} == {n: p.type for n, p in declared.items()}
+    assert {name: each["help"] for name, each in read.items()} == {n: p.comment for n, p in declared.items()}
+
+
+# ---- papermill's own command -------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """`papermill.execute_notebook` of the demo by our engine; a kernel that would start ends it."""
+    papermill_engines.register("pflrepro", CheckedEngine)
+
+    def start(*_, **__):
+        raise InterruptedError("a kernel starts")
+
+    monkeypatch.setattr(papermill.engines.NBClientEngine, "execute_managed_notebook", classmethod(start))
+
+    def ask(**given):
+        source = notebooks.notebook_path("demo/digits.ipynb")
+        papermill.execute_notebook(source, tmp_path / "o.ipynb", given, engine_name="pflrepro", progress_bar=False)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"seed": 3}, "unknown parameter of the notebook 'seed'; valid: seeds"),
+        ({"seeds": "two"}, "parameter seeds of the notebook must be int, not 'two'"),
+        ({"methods": 3}, "parameter methods of the notebook must be list[str], not 3"),
+        ({"scale": True}, "parameter scale of the notebook must be str, not True"),
+    ],
+)
+def test_papermill_with_our_engine_refuses_before_a_kernel_starts(asked, given, said):
+    with pytest.raises(UserError) as refused:
+        asked(**given)
+    assert str(refused.value).startswith(said)
+    assert isinstance(refused.value, click.ClickException) and refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("given", [{}, {"seeds": 2}, {"methods": "fedavg"}, {"methods": ["fedavg", "ditto"]}])
+def test_papermill_with_our_engine_runs_what_fits(asked, given):
+    with pytest.raises(InterruptedError, match="a kernel starts"):
+        asked(**given)
+
+
+def test_the_engine_is_named_for_papermill_and_importing_it_loads_nothing():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"]["papermill.engine"] == {"pflrepro": "pflrepro.papers.engine:CheckedEngine"}
+    code = "import sys, pflrepro.papers.engine; print('papermill' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_study_takes_methods_as_the_command_does_and_refuses_what_is_no_list(tmp_path):
+    study = papers.study("demo/digits", "smoke", methods="fedavg, ditto", also="fedper", store=tmp_path)
+    assert study.methods == ("fedavg", "ditto") and study.also == ("fedper",)
+    assert [row.key for row in study.trained] == ["fedavg", "ditto", "fedper"]
+    with pytest.raises(UserError, match=r"methods must be a list of words.*, not 3"):
+        papers.study("demo/digits", "smoke", methods=3)
 
 
 def test_a_missing_notebook_and_a_broken_one_are_reported(tmp_path):

@@ -103,6 +103,17 @@ def test_a_cell_with_some_seeds_counts_those_and_says_so(make) -> None:
     assert cell["verdict"] == "differs" and cell["interval"] == "bootstrap, 5 clients"
 
 
+def test_a_run_that_diverged_never_stands_in_a_table_unseen(make) -> None:
+    found = make("paper")
+    history = put(found.store, found.experiments(found.rows[0], found.columns[1])[1], 10, 60, 50, 40, 30).history
+    seed, loss = found.experiments(found.rows[0], found.columns[1])[0], history["loss"].copy()
+    loss[-1, 2] = math.nan
+    put(found.store, seed, 10, 60, 50, 40, 30, loss=loss)
+    told = f"seed {seed.seed} diverged by round {history['round'][-1]} (client 2)"
+    assert line(found, "FedAvg")["reason"] == f"2 of 3 seeds run; {told}"
+    assert any(told in note for view in found.artefact.views for note in view.notes(found))
+
+
 def test_a_shorter_study_reads_the_beginning_of_longer_runs(make) -> None:
     long = make("paper", seeds=2)
     fill(long, "fedavg", "skewed", [10, 50, 60, 90, 95], [10, 52, 62, 90, 95])
@@ -505,7 +516,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
         Path(target).write_text("ne")
         raise OSError("no space left")
 
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(UserError, match=r"cannot write .*table.csv: no space left"):
         outputs._atomically(path, half)
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
     outputs._atomically(path, lambda target: Path(target).write_text("new"))

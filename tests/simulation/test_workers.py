@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 from dataclasses import dataclass
 
 import pytest
 import torch
+from loky import get_reusable_executor
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method
+from pflrepro.checked import Count
 from pflrepro.errors import RunFailed
+from pflrepro.simulation import workers
 from pflrepro.simulation.row_pool import RowPool
 from pflrepro.simulation.workers import packed
 from pflrepro.trees import Tree
@@ -28,6 +33,24 @@ class Stumbles(Method):
 
     def loss(self, params, local, batch, ctx):
         raise ValueError("this loss is broken")
+
+
+@dataclass(frozen=True)
+class Dies(Method):
+    parent: Count = 0
+
+    def loss(self, params, local, batch, ctx):
+        if os.getpid() != self.parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().loss(params, local, batch, ctx)
+
+
+@pytest.mark.usefixtures("always_in_workers")
+def test_a_worker_that_is_killed_is_one_line(simulate) -> None:
+    with pytest.raises(
+        RunFailed, match=r"^a worker process ended unexpectedly \(out of memory\?\); try fewer workers: "
+    ):
+        simulate(Dies(parent=os.getpid()), workers=2)
 
 
 @pytest.mark.usefixtures("always_in_workers")
@@ -61,3 +84,19 @@ def test_a_tensor_travels_in_its_own_type_and_shape() -> None:
     for path, leaf in sent.flat().items():
         assert torch.equal(got.flat()[path], leaf) and got.flat()[path].dtype == leaf.dtype
     got.a.add_(1)  # what arrives is the receiver's own, not read-only
+
+
+@pytest.mark.usefixtures("always_in_workers")
+def test_an_interrupt_ends_the_workers_and_leaves_no_broken_pool(simulate, monkeypatch) -> None:
+    interrupted = []
+
+    def interrupt(executor, futures):
+        interrupted.append(executor)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(workers, "_wait", interrupt)
+        simulate(build_method("fedavg"), workers=2)
+    assert not interrupted[0]._processes and interrupted[0]._flags.shutdown
+    with get_reusable_executor(max_workers=1) as following:
+        assert following is not interrupted[0]

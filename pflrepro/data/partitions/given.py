@@ -41,6 +41,10 @@ class Counts(Spec):
         from pflrepro.data.published import published_counts, read_counts
 
         sizes = read_counts(self.source) if self.is_file else published_counts(self.source)
+        if len(sizes) > len(data.labels):
+            raise UserError(
+                f"{self.source} names client {len(sizes) - 1}, but the data set has {len(data.labels):,} samples: clients count from 0"
+            )
         return by_class(data.labels, sizes, data.seed), len(sizes), None
 
 
@@ -64,13 +68,16 @@ class File(Spec):
     def owners(self, data: Data) -> tuple[Tensor, int, Tensor | None]:
         import torch
 
-        client, is_test = _read(Path(self.path), len(data.labels))
+        client, is_test = _fitting(Path(self.path), len(data.labels))
         rows = torch.from_numpy(client.astype(np.int64)).to(data.labels.device)
         return rows, int(client.max()) + 1, torch.from_numpy(is_test.astype(bool)).to(data.labels.device)
 
 
-def _read(path: Path, samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """`client` and `is_test` of a partition file, checked."""
+def read_rows(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """`client` (whole numbers) and `is_test` (0 and 1, or booleans) of a partition file, one entry a row, as they are there.
+
+    `UserError` where there is no such file, `CorruptFile` for arrays of anything else.
+    """
     from pflrepro.data.arrays import read_members
 
     try:
@@ -80,11 +87,20 @@ def _read(path: Path, samples: int) -> tuple[np.ndarray, np.ndarray]:
     client, is_test = members["client"], members["is_test"]
     for key, values, kinds in (("client", client, "iu"), ("is_test", is_test, "biu")):
         if values.ndim != 1 or values.dtype.kind not in kinds:
-            raise CorruptFile(f"{path}: '{key}' has dtype {values.dtype} and shape {values.shape}, not one entry a row")
-        if len(values) != samples:
-            raise CorruptFile(f"{path}: '{key}' has {len(values):,} entries; the data set has {samples:,} rows")
+            raise CorruptFile(
+                f"{path}: '{key}' has dtype {values.dtype} and shape {values.shape}, not one whole number a row"
+            )
     if not np.isin(is_test, (0, 1)).all():
         raise CorruptFile(f"{path}: 'is_test' has values other than 0 and 1")
+    return client, is_test
+
+
+def _fitting(path: Path, samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """`read_rows`, for a data set of so many samples."""
+    client, is_test = read_rows(path)
+    for key, values in (("client", client), ("is_test", is_test)):
+        if len(values) != samples:
+            raise CorruptFile(f"{path}: '{key}' has {len(values):,} entries; the data set has {samples:,} rows")
     low, high = int(client.min()), int(client.max())
     if low < -1 or high < 0 or high >= samples:
         raise CorruptFile(

@@ -44,6 +44,8 @@ def parse(text: str | Spec) -> Spec:
         return text
     if not isinstance(text, str):
         raise UserError(f"a partition is a text such as 'dirichlet:0.1', not {text!r}")
+    if "\0" in text:  # no file has such a name
+        raise UserError(f"a partition is written without null bytes, not {text!r}")
     body, options = _options(text)
     kind, colon, value = map(str.strip, body.partition(":"))
     if (stray := re.search(r"\+([a-z-]+)", body)) and kind not in ("counts", "file"):

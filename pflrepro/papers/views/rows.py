@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pflrepro.algorithms.registry import canonical_name
@@ -28,11 +29,17 @@ def row_looks(artefact: Artefact) -> dict[str, Look]:
 
 
 def chosen(study: Any, kind: str, keys: tuple[str, ...]) -> list[Any]:
-    """The rows or columns (`kind`) of a study that a view shows, all without `keys`; `UserError` for a key that the artefact lacks."""
+    """The rows or columns (`kind`) of a study that a view shows, all without `keys`; `UserError` for a key that the artefact lacks.
+
+    A column of stand-ins is called one: numbers on digits do not stand under the name of other data.
+    """
     for key in keys:
         getattr(study.artefact, kind)(key)
     there = {each.key: each for each in getattr(study, f"{kind}s")}
-    return [there[key] for key in (keys or there) if key in there]
+    found = [there[key] for key in (keys or there) if key in there]
+    if kind == "column" and study.scale.stand_in:
+        return [replace(column, label=f"stand-in for {column.label}") for column in found]
+    return found
 
 
 def cell(study: Any, row: Row, column: Column) -> Cell | None:

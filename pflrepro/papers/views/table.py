@@ -46,8 +46,7 @@ class Table(Shown):
             cells = [study.cells.get((row.key, column.key)) for row in study.rows]
             label = study.artefact.label_of(column)
             head = f"{label} ({column.measure.unit})" if len(units) > 1 and column.measure.unit else label
-            instead = study.scale.level(column) == INSTEAD
-            ours = f"ours, on {study.setting(column).label}" if instead else "ours"
+            ours = self._head(study, column)
             for kind, texts in (("published", self._published(cells)), (ours, self._ours(study, cells))):
                 if any(texts):
                     lines = [*texts[:paper], *[""] * len(heading), *texts[paper:]]
@@ -70,6 +69,13 @@ class Table(Shown):
         ]
 
     # ---- columns -----------------------------------------------------------------------------------------------------------
+    def _head(self, study: Any, column: Column) -> str:
+        """What our numbers of a column are: on other data they say on which."""
+        level, setting = study.scale.level(column), study.setting(column)
+        if level == STAND_IN:
+            return f"stand-in, on {setting.dataset}"
+        return f"ours, on {setting.label}" if level == INSTEAD else "ours"
+
     def _asked(self, study: Any) -> list[Column]:
         return [each for each in study.artefact.columns if self.columns is None or each.key in self.columns]
 
@@ -105,7 +111,7 @@ class Table(Shown):
         def said(cell: Cell) -> str:
             if cell.printed is None:
                 return ""
-            return mean_and_spread(cell.published, cell.published_std, _digits(cell)) or "none"
+            return mean_and_spread(cell.published, cell.published_std, cell.digits) or "none"
 
         return _ranked(cells, lambda cell: cell.published, said)
 
@@ -114,10 +120,10 @@ class Table(Shown):
             if not cell.runs:
                 return ""
             over = cell.over_clients if study.artefact.spread == "clients" else cell.spread
-            text = mean_and_spread(cell.ours, over, _digits(cell)) or "none"
+            text = mean_and_spread(cell.ours, over, cell.digits) or "none"
             away = cell.ours - cell.published
             if self.difference and not math.isnan(away) and cell.level not in (STAND_IN, INSTEAD):
-                text += f" [{number(away, _digits(cell), sign=True)}]"
+                text += f" [{number(away, cell.digits, sign=True)}]"
             return f"{text} {MARKS.get(cell.verdict(study.artefact, study.outcomes), '')}".rstrip()
 
         return _ranked(cells, lambda cell: math.nan if cell.level == STAND_IN else cell.ours, said)
@@ -128,10 +134,6 @@ class Table(Shown):
         means = "clients, as the paper prints it" if over == "clients" else "seeds (population deviation)"
         brackets = "; in brackets ours minus published" if self.difference and study.artefact.sources else ""
         return f"ours: mean ± spread over {means}{brackets}"
-
-
-def _digits(cell: Cell) -> int:
-    return cell.measure.digits if cell.column.digits is None else cell.column.digits
 
 
 def _lacking(cells: Sequence[Cell], rows: int) -> list[str]:

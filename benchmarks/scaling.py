@@ -1,0 +1,122 @@
+"""How a round's time and memory grow with clients, seeds, participation and the network, on one machine in one run.
+
+    python benchmarks/scaling.py [SWEEP ...] [--device auto] [--samples 20000] [--rounds 3] [--out FILE]
+
+FedAvg on made-up images, batch 10, one local epoch; a round is training and aggregation, without tests. Sweeps:
+
+* `clients`: the papers' CNN, `--samples` in all dealt to 20 ... 1,000 clients;
+* `seeds`: the same with 20 clients, one run and three runs together;
+* `absent`: 100 clients of 20 samples (8x8, a small CNN) take part in a round, of 100 ... 10,000;
+* `networks`: 20 clients with 100 samples of 32x32x3 each: the papers' CNN and ResNet-18.
+
+Every measurement is a process of its own: `seconds` is the median of `--rounds` behind two that warm up, `peak_mib` the peak of the
+process without its workers (`device_mib`: of the device's memory), `samples_mib` the samples alone. `ratio` is to the first line of
+the sweep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import platform
+import resource
+import statistics
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from pflrepro.algorithms.registry import build_method
+from pflrepro.device import resolve_device
+from pflrepro.settings import Settings
+from pflrepro.simulation.cost import generated
+from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.watch import now
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement. samples: training samples of a client; part: clients that take part in a round."""
+
+    clients: int
+    samples: int
+    model: str = "cnn4"
+    shape: tuple[int, ...] = (28, 28)
+    seeds: int = 1
+    part: int | None = None
+
+
+def sweeps(samples: int, most: int) -> dict[str, list[Case]]:
+    """The cases of each sweep, none with more than `most` clients."""
+
+    def up_to(*counts: int) -> list[int]:
+        return [count for count in counts if count <= most] or [most]
+
+    twenty = min(20, most)
+    pictures = {"shape": (3, 32, 32), "samples": min(100, samples)}
+    return {
+        "clients": [Case(n, max(10, samples // n)) for n in up_to(20, 50, 100, 200, 500, 1000)],
+        "seeds": [Case(twenty, max(10, samples // twenty), seeds=seeds) for seeds in (1, 3)],
+        "absent": [Case(n, 20, "cnn-digits", (8, 8), part=min(100, n)) for n in up_to(100, 1000, 10000)],
+        "networks": [Case(twenty, model=model, **pictures) for model in ("cnn4", "resnet18")],
+    }
+
+
+def measured(case: Case, device: str, rounds: int) -> dict[str, object]:
+    """One line of the record."""
+    federation = generated(case.shape, case.clients, train=case.samples, test=1).to(device)
+    share = 1.0 if case.part is None else case.part / case.clients
+    settings = Settings(rounds=10**6, every=10**6, batch_size=10, participation=share)
+    simulation = Simulation(build_method("fedavg"), federation, case.model, settings, range(case.seeds), device=device)
+    simulation.step()
+    simulation.step()
+    seconds = []
+    for _ in range(rounds):
+        started = now(federation.device)
+        simulation.step()
+        seconds.append(now(federation.device) - started)
+    found = {
+        "seconds": statistics.median(seconds),
+        "backend": simulation.backend.name,
+        "samples_mib": federation.x.nbytes / 2**20,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    if federation.device.type == "cuda":
+        found["device_mib"] = torch.cuda.max_memory_allocated() / 2**20
+    return asdict(case) | {name: round(v, 4) if isinstance(v, float) else v for name, v in found.items()}
+
+
+def alone(*arguments: object) -> dict[str, object]:
+    """`measured`, in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
+        return processes.submit(measured, *arguments).result()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = tuple(sweeps(1, 1))
+    parser.add_argument("sweeps", nargs="*", metavar="SWEEP", help=f"of {', '.join(names)} (default: all)")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--samples", type=int, default=20_000, help="training samples in all (default: 20000)")
+    parser.add_argument("--most", type=int, default=10_000, help="no case with more clients (default: 10000)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    if wrong := set(arguments.sweeps) - set(names):
+        parser.error(f"no sweep {', '.join(sorted(wrong))}; there are {', '.join(names)}")
+    device, record = resolve_device(arguments.device), {}
+    for name in arguments.sweeps or names:
+        lines = [alone(case, device, arguments.rounds) for case in sweeps(arguments.samples, arguments.most)[name]]
+        record[name] = [line | {"ratio": round(line["seconds"] / lines[0]["seconds"], 2)} for line in lines]
+        for line in record[name]:
+            print(name, "  ".join(f"{key} {value}" for key, value in line.items()), flush=True)
+    machine = torch.cuda.get_device_name() if device.startswith("cuda") else platform.machine()
+    if arguments.out:
+        head = {"device": machine, "torch": torch.__version__, "rounds": arguments.rounds}
+        arguments.out.write_text(json.dumps(head | {"sweeps": record}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

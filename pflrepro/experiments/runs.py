@@ -1,0 +1,134 @@
+"""Several runs as one thing: a table that a notebook shows, a data frame, and those of them that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from fnmatch import fnmatchcase
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pflrepro.errors import unknown
+from pflrepro.experiments.config import DataConfig
+from pflrepro.experiments.result import Run
+from pflrepro.markup import records
+from pflrepro.settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST, NEWEST, FEW = 50, 20, 10  # lines that a notebook shows of runs, of a store; that a terminal shows
+FIRST = ("algorithm", "options", "dataset", "partition", "clients", "model", "seed")  # columns
+ALWAYS = ("algorithm", "dataset", "seed")  # shown also where all runs have one value
+RESULTS = ("accuracy", "accuracy_last", "best_round", "tested_rounds", "seconds", "device", "id")
+COLUMNS = tuple(
+    dict.fromkeys((*FIRST, "dtype", *(each.name for kind in (DataConfig, Settings) for each in fields(kind)), *RESULTS))
+)
+
+
+class Runs(list[Run]):
+    """A list of runs that shows itself as a table."""
+
+    def select(self, **filter: Any) -> Runs:
+        """Those of the runs whose columns (see `frame`) have these values.
+
+        A word may be a pattern (`algorithm="fedavg*"`), a number or a word may be one of several (`seed=[0, 1]`). `UserError` for a
+        column that there is not.
+
+        Example:
+            >>> Runs([]).select(dataset="digits")
+            Runs(0)
+        """
+        for name in filter:
+            if name not in COLUMNS:
+                raise unknown("column of runs", name, COLUMNS)
+        return Runs(run for run in self if _fits(configuration(run) | results(run), filter))
+
+    def frame(self) -> pd.DataFrame:
+        """One line a run: its configuration, and what came out.
+
+        accuracy: of the best round, as a fraction, as `Run.accuracy`; accuracy_last: of the last; best_round; tested_rounds: the last
+        tested round; seconds: of training and tests; device; id. `options` are a text, each setting of the protocol is a column.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([configuration(run) | results(run) for run in self], columns=list(COLUMNS))
+
+    def __repr__(self) -> str:
+        more = [f"and {len(self) - FEW:,} more"] if len(self) > FEW else []
+        return "\n".join([f"Runs({len(self):,})", *(f"  {run!r}" for run in self[:FEW]), *more])
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The first runs as a notebook shows them: the columns in which they differ, and what came out."""
+        of = [configuration(run) for run in self[:MOST]]
+        names = [name for name in of[0] if name in ALWAYS or len({line[name] for line in of}) > 1] if of else []
+        return [{name: line[name] for name in names} | _said(run) for run, line in zip(self, of, strict=False)]
+
+    def _repr_html_(self) -> str:
+        more = f"<p>and {len(self) - MOST:,} more runs</p>" if len(self) > MOST else ""
+        return f"<p>{len(self):,} run{'' if len(self) == 1 else 's'}</p>{records(self.lines())}{more}"
+
+
+class Listed:
+    """What a store shows of its runs."""
+
+    root: Path
+
+    def runs(self, newest: int | None = None) -> Runs:
+        """All finished runs, or the newest ones."""
+        raise NotImplementedError
+
+    def matching(self, prefix: str) -> list[str]:
+        """The ids of the finished runs that begin with `prefix`."""
+        raise NotImplementedError
+
+    def select(self, **filter: Any) -> Runs:
+        """The finished runs whose columns have these values, see `Runs.select`: `store.select(dataset="digits", seed=[0, 1])`."""
+        return self.runs().select(**filter)
+
+    def frame(self, **filter: Any) -> pd.DataFrame:
+        """The finished runs, or those of them, as a data frame of one line a run, see `Runs.frame`."""
+        return self.select(**filter).frame()
+
+    def _repr_html_(self) -> str:
+        """The newest runs; `select` and `frame` reach all."""
+        found, newest = len(self.matching("")), self.runs(NEWEST)
+        said = (
+            f"run store {self.root}: {found:,} runs with those that came with the package; made here, the newest first:"
+        )
+        return f"<p>{escape(said)}</p>{records(newest.lines())}" if newest else f"<p>{escape(said)} none</p>"
+
+
+def configuration(run: Run) -> dict[str, Any]:
+    """What was run, flat: the fields of the experiment, of its data and of its protocol; the options as one text."""
+    experiment = run.experiment
+    flat = {"algorithm": experiment.algorithm, "model": experiment.model, "seed": experiment.seed}
+    flat |= {"options": ", ".join(f"{name}={value}" for name, value in experiment.options), "dtype": experiment.dtype}
+    flat |= asdict(experiment.data) | asdict(experiment.settings)
+    return {name: flat[name] for name in COLUMNS if name in flat}
+
+
+def results(run: Run) -> dict[str, Any]:
+    """What came out, by `RESULTS`."""
+    values = (run.accuracy(), run.accuracy("last_round"), run.round_of("best"), run.rounds)
+    return dict(zip(RESULTS, (*values, run.seconds, run.environment.get("device", ""), run.id), strict=True))
+
+
+def _said(run: Run) -> dict[str, Any]:
+    return {
+        "accuracy (%), best round": f"{100 * run.accuracy():.2f}",
+        "last round": f"{100 * run.accuracy('last_round'):.2f}",
+        "rounds": run.rounds,
+        "id": run.id,
+    }
+
+
+def _fits(line: dict[str, Any], filter: dict[str, Any]) -> bool:
+    def one(value: Any, wanted: Any) -> bool:
+        return fnmatchcase(value, wanted) if isinstance(value, str) and isinstance(wanted, str) else value == wanted
+
+    def several(wanted: Any) -> Iterable[Any]:
+        return wanted if isinstance(wanted, (list, tuple, set, range)) else [wanted]
+
+    return all(any(one(line[name], each) for each in several(wanted)) for name, wanted in filter.items())

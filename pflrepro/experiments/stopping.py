@@ -1,0 +1,70 @@
+"""A process that is asked to end while it trains saves how far it is, and ends with a code of its own.
+
+Schedulers send SIGTERM some seconds before they kill; a closed session sends SIGHUP. While a run is trained the round at hand is
+finished and every seed's state written; elsewhere nothing would be lost, and the process ends at once. Who asks twice does not want to
+wait: the second signal does what it does by default. Signals that the program around us handles, or ignores, are left to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from pflrepro.errors import Stopped
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+log = logging.getLogger("pflrepro.run")
+
+
+class Stopping:
+    """asked: the name of the signal that came while something was to be saved first, else ""."""
+
+    def __init__(self) -> None:
+        self.asked = ""
+        self._to_save = False
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """What is done when a signal comes."""
+        signal.signal(number, signal.SIG_DFL)
+        self.asked = signal.Signals(number).name
+        if not self._to_save:
+            self.end()
+
+    def end(self) -> None:
+        """Raise `Stopped`, after a word."""
+        log.warning("stopped by %s: what was trained is in the store, and the same call goes on there", self.asked)
+        raise Stopped
+
+    @contextmanager
+    def saving_first(self) -> Iterator[Stopping]:
+        """Within it the caller looks at `asked`, saves, and leaves; behind it the process ends if that was asked for."""
+        self._to_save = True
+        try:
+            yield self
+        finally:
+            self._to_save = False
+        if self.asked:
+            self.end()
+
+
+stopping = Stopping()
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """Within it SIGTERM and SIGHUP are `stopping`'s, in the main thread, where nobody else handles or ignores them."""
+    main = threading.current_thread() is threading.main_thread()
+    taken = [each for each in SIGNALS if main and signal.getsignal(each) is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, stopping.note)
+    try:
+        yield
+    finally:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
+        if taken:
+            stopping.asked = ""

@@ -1,0 +1,41 @@
+"""A papermill engine that looks at a notebook's parameters before it starts a kernel:
+
+    papermill --engine pflrepro notebooks/demo/digits.ipynb out.ipynb -p scale fast -p methods fedavg,ditto
+
+Without it papermill only warns of a parameter that it does not know, and takes every value. Papermill finds it by the entry point
+`papermill.engine`, and loads it whenever it is imported itself: so nothing is imported here before the class is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name != "CheckedEngine":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import click
+    from papermill.engines import NBClientEngine
+
+    from pflrepro.errors import UserError
+    from pflrepro.papers.notebooks import check_values, declared_in
+
+    class Refused(click.ClickException, UserError):
+        """A wrong parameter; papermill's command prints it as one line."""
+
+        exit_code = 2
+
+    class CheckedEngine(NBClientEngine):
+        """Papermill's own engine, which refuses unknown parameters and values of another type first."""
+
+        @classmethod
+        def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, *more: Any, **how: Any) -> Any:
+            given = nb_man.nb.metadata.get("papermill", {}).get("parameters", {})
+            try:
+                check_values("the notebook", declared_in(nb_man.nb, "the notebook"), given)
+            except UserError as error:
+                raise Refused(str(error)) from None
+            return super().execute_managed_notebook(nb_man, kernel_name, *more, **how)
+
+    globals()[name] = CheckedEngine
+    return CheckedEngine

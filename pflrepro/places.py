@@ -1,0 +1,39 @@
+"""Folders that a user names: checked once, where they are named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pflrepro.errors import UserError
+
+
+def chosen_folder(explicit: str | Path | None, option: str, variable: str, name: str) -> Path:
+    """The folder `explicit` (given by `option`), else the environment's `variable`, else `name` in the per-user cache folder.
+
+    Raises as `named_folder`.
+    """
+    source, chosen = option, explicit
+    if chosen is None or str(chosen) == "":
+        source, chosen = f"${variable}", os.environ.get(variable)
+    if not chosen:
+        import platformdirs
+
+        source, chosen = "the per-user cache folder", platformdirs.user_cache_path("pflrepro") / name
+    return named_folder(chosen, source)
+
+
+def named_folder(path: str | Path, source: str) -> Path:
+    """`path` with `~` resolved; it need not exist. `UserError` that names its `source` if no folder can have that name."""
+    if "\0" in str(path):
+        raise UserError(f"{source} must name a folder, not {str(path)!r}")
+    try:
+        folder = Path(path).expanduser()
+        taken = folder.exists() and not folder.is_dir()
+    except RuntimeError:
+        raise UserError(f"{source} is {str(path)!r}, but there is no such user, or none with a home folder") from None
+    except OSError as error:
+        raise UserError(f"{source} cannot be looked into: {path}: {error.strerror or error}") from None
+    if taken:
+        raise UserError(f"{source} must name a folder, not the file {folder}")
+    return folder

@@ -5,15 +5,18 @@ SCALE ?= fast
 MINUTES ?= 25
 # One process a core; the tests of a file stay together, as they share what they have trained.
 PYTEST_ARGS ?= -n auto --dist loadfile
+# Whether the notebooks of the site are run: off, or cache (a notebook that has not changed is not run again).
+EXECUTE ?= off
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all lab lint format gpu clean
+.PHONY: help demo test test-all lab docs lint format gpu clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    regenerate one table on bundled data (installs what it needs first)"
 	@echo "make test    run the tests of every method in its plain form (the same);  make test-all  all tests"
 	@echo "make lab     open JupyterLab on the notebooks"
+	@echo "make docs    build the documentation site into outputs/site;  EXECUTE=cache: with the tutorials' outputs"
 	@echo "make lint    check style and formatting;  make format  mend them"
 	@echo "make gpu     everything that waits for a GPU, in MINUTES=$(MINUTES): tests, measurements, tables at the papers' scale"
 	@echo "make clean   remove the environment and what tools left behind"
@@ -30,6 +33,10 @@ test-all: $(VENV)/.installed-dev
 lab: $(VENV)/.installed
 	$(VENV)/bin/python -m jupyterlab notebooks
 
+docs: $(VENV)/.installed-docs
+	$(VENV)/bin/python -m sphinx -c docs/site -d outputs/site-cache -D nb_execution_mode=$(EXECUTE) --quiet --fail-on-warning . outputs/site
+	@echo "open outputs/site/index.html"
+
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m ruff check .
 	$(VENV)/bin/python -m ruff format --check .
@@ -42,7 +49,7 @@ gpu: $(VENV)/.installed-dev
 	$(VENV)/bin/python benchmarks/gpu_day.py --minutes $(MINUTES)
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist docs/site/written .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamp files: an environment is installed again only when pyproject.toml changes.
@@ -52,6 +59,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install --editable '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable '.[docs]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/bin/python:

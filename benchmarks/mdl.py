@@ -9,7 +9,7 @@ probes for `--steps` of the 4,000 steps; they take turns `--repeat` times, the r
 * `together`: `pflrepro.metrics.mdl.curves`.
 * `plain`: a module, a `DataLoader` and `torch.optim.Adam` a probe, one after another, PyTorch's own number of threads.
 * `lean`: the same without a `DataLoader` (batches by index), one thread.
-* `bound`: nothing but the matrix products of all these steps, by `pflrepro.products`, on operands that never change, the probes dealt
+* `bound`: nothing but the matrix products of all these steps, by `pflrepro.products`, on operands that never change, the probes shared
   out to one thread a core. Next to nothing could take less, so `lean` / `bound` is about the most that can be gained.
 * `bound of PyTorch`: the same by PyTorch's own choice of library, which `plain` and `lean` use.
 

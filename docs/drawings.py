@@ -1,7 +1,7 @@
-"""The drawings of the design page: `python docs/drawings.py` writes docs/house.svg and docs/round.svg.
+"""The drawings of the design page: `python docs/drawings.py` writes docs/packages.svg and docs/round.svg.
 
-The house is the table of rooms in docs/design.md, which a test holds against every import. The round is the contract of a method: names
-and captions are those of the functions of `pflrepro.algorithms.contract.Method`.
+The first is the table of packages in docs/design.md, which a test compares with every import. The second is the contract of a
+method: names and captions are those of the functions of `pflrepro.algorithms.contract.Method`.
 """
 
 from __future__ import annotations
@@ -47,19 +47,22 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines if len(lines) < 3 else [lines[0], lines[1][: width - 2].rstrip(" ,;:") + " ..."]
 
 
-# ---- the house
-def rooms() -> tuple[str, list[tuple[str, str, list[str]]]]:
-    """(what the tools are for; of every other line of the table: rooms, what they hold, the rooms that they may import)."""
+# ---- the packages
+def table() -> tuple[str, list[tuple[str, str, list[str]]]]:
+    """(what the tools are for; of every other line of the table: packages, what they hold, the packages that they may import)."""
     text = (HERE / "design.md").read_text("utf-8")
-    lines = re.search(r"\| room \|.*\n\| ---.*\n((?:\|.*\n)+)", text)[1].splitlines()
+    lines = re.search(r"\| package \|.*\n\| ---.*\n((?:\|.*\n)+)", text)[1].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    folders = [(re.findall(r"`(\w+)/`", room) or [room], what, re.findall(r"`(\w+)", may)) for room, what, may in cells]
+    folders = [
+        (re.findall(r"`(\w+)/`", package) or [package], what, re.findall(r"`(\w+)", may))
+        for package, what, may in cells
+    ]
     return cells[0][1], [(", ".join(names), what, may) for names, what, may in folders[1:]]
 
 
-def house() -> str:
-    """The rooms as floors: each stands on those that it may import."""
-    tools, others = rooms()
+def packages() -> str:
+    """The packages on each other: each stands on those that it may import."""
+    tools, others = table()
     level: dict[str, int] = {}
     for name, _, may in others:
         level[name] = 1 + max((level[below] for below in may if below in level), default=0)
@@ -70,7 +73,7 @@ def house() -> str:
     stands_on[last] = [name for name in level if level[name] == top - 1]
     spans: dict[str, tuple[float, float]] = {}
     parts = []
-    for name, what, _ in sorted(others, key=lambda room: level[room[0]]):
+    for name, what, _ in sorted(others, key=lambda package: level[package[0]]):
         spans[name] = left, right = _span(name, level, stands_on, spans, width)
         y = 20 + (top - level[name]) * floor
         lines = wrapped(what.replace("`", ""), int((right - left) / 6.4))
@@ -80,17 +83,17 @@ def house() -> str:
             parts.append(f'<path d="M{middle:g} {y + 58:g}V{20 + (top - level[below]) * floor - 2:g}"/>')
     ground = 20 + top * floor
     parts.append(box(20, ground, width - 40, 40, [(tools, "small")], "ground"))
-    return svg(width, ground + 60, "The rooms of the package: each imports what lies below it", parts)
+    return svg(width, ground + 60, "The packages: each imports what lies below it", parts)
 
 
 def _span(
     name: str, level: dict[str, int], stands_on: dict[str, list[str]], spans: dict[str, tuple[float, float]], width: int
 ) -> tuple[float, float]:
-    """From where to where a room reaches: over all that it stands on, shared with those that stand on the same."""
+    """From where to where a package reaches: over all that it stands on, shared with those that stand on the same."""
     below = stands_on[name]
-    left = min((spans[room][0] for room in below), default=20)
-    right = max((spans[room][1] for room in below), default=width - 20)
-    beside = [room for room in level if level[room] == level[name] and stands_on[room] == below]
+    left = min((spans[package][0] for package in below), default=20)
+    right = max((spans[package][1] for package in below), default=width - 20)
+    beside = [package for package in level if level[package] == level[name] and stands_on[package] == below]
     each = (right - left - 20 * (len(beside) - 1)) / len(beside)
     left += beside.index(name) * (each + 20)
     return left, left + each
@@ -147,7 +150,7 @@ def one_round() -> str:
     return svg(3 * (wide + 14) + 26, int(y + 34), "One round of a method, function by function", [*lanes, *parts])
 
 
-DRAWINGS = {"house.svg": house, "round.svg": one_round}
+DRAWINGS = {"packages.svg": packages, "round.svg": one_round}
 
 if __name__ == "__main__":
     for file, draw in DRAWINGS.items():

@@ -18,6 +18,7 @@ from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, 
 from pflrepro.algorithms.registry import about, build_method, load_plugin, parts
 from pflrepro.checked import domains
 from pflrepro.markup import facts, records
+from pflrepro.notation import display, formulas, prose
 from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
 
 HEAD = """\
@@ -25,9 +26,35 @@ HEAD = """\
 
 Written from the registry by `python -m pflrepro.catalogue > docs/methods.md`; do not edit it by hand.
 
-Source tags of defaults: [DBE], [GPFL], [GRP], [FDA], [BR] the text of the paper that compares; with -code its released code; [off]
-the method's own repository; [PFL], [LIB] the platform of DBE and GPFL; [FLB] FL-bench; [inferred] our reading; [recalled] from
-memory of the original paper, not read again; [?] open. A value with one of the last three is a doubt, not a fact.
+There are 33 methods, and five plug-ins that combine with them; three of the combinations with FedAvg (Mixup, FedBR, DBE) stand in
+the papers as methods of their own. A tag such as [DBE-code] or [?] says where a value comes from:
+[the tags](glossary.md#where-a-value-comes-from).
+
+## Which method when
+
+What the five papers claim, and the artefacts in which they show it. No paper compares all methods, and none of the five compares
+itself with another of the five. Each claim is tested on our runs where there are any: see [the gallery](../figures/README.md) and
+[what was found](findings.md).
+
+* **A model for each client, whose classes differ:** `fedavg+dbe` is the best of twelve methods in every column of `dbe/table5`, `gpfl`
+  the best of eleven in every column of `gpfl/table1`, on the same data.
+* **One model for all, though classes differ:** `fedbr` is the best of ten methods, with Mixup and without, and needs fewer rounds
+  (`fedbr/table1`, `fedbr/table5`).
+* **A method that is there already:** `+dbe` improves SCAFFOLD, FedProx, MOON and FedGen (`dbe/table4`), `+mr` seven personalised
+  methods (`dbe/table6`), `+fedbr` FedAvg, FedCM, FedDecorr and FedNTD (`fedbr/table3`).
+* **Few samples a client, or images that look different:** `pfedfda` gains most where samples are fewest, and `fedpac` is second there
+  (`pfedfda/table1`, `pfedfda/table3`).
+* **Clients that come after the training:** `pfedfda` is the best on them (`pfedfda/table4`); `fedavg+dbe` is above FedAvg and FedRep
+  (`dbe/table8`).
+* **Rare classes, and fairness over clients:** `grp-fed` has the best global model and the best balance of personal and global
+  (`grpfed/table1`), `gpfl` the least variation over clients (`gpfl/table3`).
+* **Many clients, or changing participation:** `gpfl` is the best from 30 to 500 clients and at every participation (`gpfl/table2`,
+  `gpfl/table4`).
+* **A curious server:** of five methods `gpfl` leaks the least, though all the printed values are about those of no information
+  (`gpfl/table5`).
+
+What a round costs is counted [below](#what-a-round-costs-a-client). `local` belongs beside whatever is tried: without it a table
+does not show how much there was to gain ([an example](findings.md#beside-the-papers)).
 
 ## At a glance
 
@@ -78,13 +105,19 @@ class Option:
 class Description:
     """A method by name, as `describe` gives it.
 
-    entry: title, paper, link, and which model is tested. rules: class -> what it does, the host's first, with what it is built from.
-    holders: group of parameters -> who holds it (`shared`, `personal`, `frozen`, `received`, `server`). kept: what a client holds
-    besides from round to round. options: with their defaults and sources. values: the options that are not at their defaults.
+    Attributes:
+        entry: title, paper, link, and which model is tested.
+        rules: class -> what it does, the host's first, with what it is built from.
+        formulas: class -> its update rule, a formula a line, as its docstring writes it (`notation.tex` reads one).
+        holders: group of parameters -> its kind (`shared`, `personal`, `frozen`, `received`, `server`).
+        kept: what a client keeps besides from round to round.
+        options: with their defaults and sources.
+        values: the options that are not at their defaults.
     """
 
     entry: Entry
     rules: Mapping[str, str]
+    formulas: Mapping[str, list[str]]
     holders: Mapping[str, str]
     kept: tuple[str, ...]
     options: tuple[Option, ...]
@@ -114,7 +147,7 @@ class Description:
         }
 
     def _repr_html_(self) -> str:
-        rules = "".join(f"<p>{escape(rule)}</p>" for rule in self.rules.values())
+        rules = "".join(f"<p>{escape(rule)}</p>{self._shown(name)}" for name, rule in self.rules.items())
         options = [
             {
                 "option": option.name,
@@ -129,8 +162,14 @@ class Description:
             facts(f"{self.entry.title} ({self.entry.name})", self.facts) + rules + (records(options) if options else "")
         )
 
+    def _shown(self, name: str) -> str:
+        """The formulas of a class, which a notebook draws as mathematics."""
+        return f"<div>$${escape(display(self.formulas[name]))}$$</div>" if self.formulas[name] else ""
+
     def __repr__(self) -> str:
-        lines = [f"{self.entry.title} ({self.entry.name})", *self.rules.values()]
+        lines = [f"{self.entry.title} ({self.entry.name})"]
+        for name, rule in self.rules.items():
+            lines += [rule, *(f"    {formula}" for formula in self.formulas[name])]
         lines += [f"{name}: {value}" for name, value in self.facts.items() if value]
         lines += [f"{o.name} = {self.values.get(o.name, o.default)}: {o.text}" for o in self.options]
         return "\n".join(fill(line, WIDTH, subsequent_indent="    ", break_long_words=False) for line in lines)
@@ -139,8 +178,10 @@ class Description:
 def describe(method: str | type[Method] | Method, **options: object) -> Description:
     """What a method is: update rule, what is shared and personal, options with their sources, the paper.
 
-    method: as `build_method` takes it (`fedavg+dbe`, `my_module:MyMethod`), a class of one's own, or a method with its options.
     `UserError` for an unknown one.
+
+    Args:
+        method: as `build_method` takes it (`fedavg+dbe`, `my_module:MyMethod`), a class of one's own, or a method with its options.
 
     Example:
         >>> described = describe("fedper")
@@ -159,8 +200,10 @@ def describe(method: str | type[Method] | Method, **options: object) -> Descript
     entry = (
         about(name) if isinstance(method, str) else Entry(name, name, "a method of one's own", "", "as its class says")
     )
-    rules = {each.__name__: summary_of(each) for kind in kinds for each in registered_bases(kind)}
-    return Description(entry, rules, kinds_of, tuple(kept), known, values)
+    classes = [each for kind in kinds for each in registered_bases(kind)]
+    rules = {each.__name__: summary_of(each) for each in classes}
+    written = {each.__name__: formulas(inspect.getdoc(each) or "") for each in classes}
+    return Description(entry, rules, written, kinds_of, tuple(kept), known, values)
 
 
 def page() -> str:
@@ -176,9 +219,8 @@ def page() -> str:
     costs |= {f"fedavg+{name}": cost_of_default(f"fedavg+{name}") for name in PLUGINS}
     any_cost = costs["fedavg"]
     table = COSTS.format(**vars(any_cost), samples=SAMPLES) + "".join(_cost(name, cost) for name, cost in costs.items())
-    options = "".join(_section(entry, type(build_method(name))) for name, entry in ALGORITHMS.items())
-    options += "".join(_section(entry, load_plugin(name)) for name, entry in PLUGINS.items())
-    return f"{HEAD}{glance}{PLUGGED}{plugins}{names}{VARIED}{variants}{table}\n## Options\n{options}"
+    options = "".join(section(entry) for entry in (ALGORITHMS | PLUGINS).values())
+    return f"{HEAD}{glance}{PLUGGED}{plugins}{names}{VARIED}{variants}{table}\n## Rules and options\n{options}"
 
 
 def registered_bases(kind: type[Method]) -> list[type[Method]]:
@@ -197,8 +239,37 @@ def options_of(kind: type[Method]) -> list[Option]:
 
 
 def summary_of(kind: type[Method]) -> str:
-    """What a class's docstring says before its attributes, as one paragraph."""
-    return " ".join((inspect.getdoc(kind) or "").partition("Attributes:\n")[0].split())
+    """What a class's docstring says before its attributes, but for its formulas, as one paragraph."""
+    paragraphs = (inspect.getdoc(kind) or "").partition("Attributes:\n")[0].split("\n\n")
+    return " ".join(" ".join(paragraph for paragraph in paragraphs if not paragraph.startswith("    ")).split())
+
+
+def section(entry: Entry) -> str:
+    """A method's rule as formulas, what its docstring says of it, and its options, in Markdown."""
+    kind = load_plugin(entry.name) if entry.name in PLUGINS else type(build_method(entry.name))
+    lines = [f"\n### {entry.title} (`{entry.name}`)\n"]
+    for paragraph in (inspect.getdoc(kind) or "").partition("Attributes:\n")[0].strip().split("\n\n"):
+        if paragraph.startswith("    "):
+            lines.append(f"```math\n{display(formulas(paragraph))}\n```\n")
+        else:
+            lines.append(f"{_escaped(' '.join(paragraph.split()))}\n")
+    if options := options_of(kind):
+        lines.append("| option | default | meaning and source |\n| --- | --- | --- |")
+        lines += [f"| `{o.name}` | {o.default} | {_escaped(o.text)} |" for o in options]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Plain text as Markdown: signs that it would read otherwise, but for what stands in backticks, get a backslash."""
+    parts = re.split("(`[^`]*`)", text)
+    parts[::2] = [_marked(prose(part)) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _marked(text: str) -> str:
+    parts = re.split(r"(\$[^$]*\$)", text)
+    parts[::2] = [re.sub(r"(?<!\w)([*_])|([*<|~])", r"\\\1\2", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _attributes(doc: str) -> Iterator[tuple[str, str]]:
@@ -242,15 +313,6 @@ def _cost(name: str, cost: Cost) -> str:
     training = [f"{counts[part]:.3g}" for part in ("backward", "forward", "head_only", "products")]
     tests = ", ".join(f"{counts[part]:.3g}" for part in ("test_backward", "test_forward"))
     return f"| `{name}` | {' | '.join([*sizes, *training, tests, str(cost.server_steps)])} |\n"
-
-
-def _section(entry: Entry, kind: type[Method]) -> str:
-    options = options_of(kind)
-    lines = [f"\n### {entry.title} (`{entry.name}`)\n", f"{summary_of(kind)}\n"]
-    if options:
-        lines.append("| option | default | meaning and source |\n| --- | --- | --- |")
-        lines += [f"| `{o.name}` | {o.default} | {o.text.replace('|', chr(92) + '|')} |" for o in options]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

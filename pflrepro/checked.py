@@ -43,8 +43,12 @@ AtLeastOne = Annotated[int, Between(1)]
 
 @dataclass(frozen=True)
 class Domain:
-    """What a field may hold. kind: float, int, bool, str, or object for any other type, which is not checked; words: the valid ones of
-    a word; bounds: of a number.
+    """What a field may hold.
+
+    Attributes:
+        kind: float, int, bool, str, or object for any other type, which is not checked.
+        words: the valid ones of a word.
+        bounds: of a number.
     """
 
     kind: type
@@ -92,7 +96,8 @@ def domains(checked: type) -> Mapping[str, Domain]:
 def check_fields(checked: Any, titles: Mapping[str, str] | None = None) -> None:
     """Check every field of a frozen dataclass by its type and store it in it; `UserError` for the first that is wrong.
 
-    titles: what an error calls each field; by default with the class that declares it: "mu of FedProx".
+    Args:
+        titles: what an error calls each field; by default with the class that declares it: "mu of FedProx".
     """
     titles = _titles(type(checked)) if titles is None else titles
     for name, domain in domains(type(checked)).items():

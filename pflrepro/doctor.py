@@ -32,7 +32,9 @@ def examine(
 ) -> dict[str, Any]:
     """A report with `versions`, `devices`, `data_root`, `data`, `store`, `kernel` and `problems` (one line each, empty if healthy).
 
-    mend: put the store in order first (`pflrepro.experiments.pruning.repair`); what was done is in the report's `store`, `repaired`.
+    Args:
+        mend: put the store in order first (`pflrepro.experiments.pruning.repair`); what was done is in the report's `store`,
+            `repaired`.
     """
     problems: list[str] = []
     found = versions()

@@ -36,8 +36,10 @@ def records(lines: Sequence[Mapping[str, Any]]) -> str:
 def table(head: Head, lines: Iterable[Sequence[Any]], titles: Mapping[str, str] | None = None) -> str:
     """Texts as a table. Each level of the head is a line, equal neighbours are one cell; numbers stand to the right.
 
-    In a text `**x**` is bold, `<u>x</u>` underlined, `[x](address)` a link. titles: what a mark at the end of a text means, shown over
-    it.
+    In a text `**x**` is bold, `<u>x</u>` underlined, `[x](address)` a link.
+
+    Args:
+        titles: what a mark at the end of a text means, shown over it.
     """
     texts = [[str(text) for text in line] for line in lines]
     aligns = [_align([line[place] for line in texts]) for place in range(len(head))]

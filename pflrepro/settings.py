@@ -26,8 +26,9 @@ class Settings(Brief):
 
     Attributes:
         rounds: communication rounds (at most: `patience` may stop earlier); 2,000 [DBE-code run script, GPFL-code].
-        participation: rho, the share of clients a round. participation_low: if not 0, rho is drawn anew every round, uniformly
-            from participation_low to participation (0.5 to 1 and 0.1 to 1 [GPFL Table 4; DBE]).
+        participation: rho, the share of clients a round.
+        participation_low: if not 0, rho is drawn anew every round, uniformly from participation_low to participation (0.5 to 1 and
+            0.1 to 1 [GPFL Table 4; DBE]).
         sampling: `number`: floor(rho * N) clients drawn without replacement, at least one [LIB]; `coins`: each client with
             probability rho, independently [FDA]; if no coin falls, one client drawn at random [inferred].
         closing: everybody takes part in the last round [FDA].

@@ -1,4 +1,4 @@
-"""The floors of the package: no circle of imports, and a room imports only what the table of rooms in docs/design.md allows.
+"""The order of the packages: no circle of imports, and a package imports only what the table of packages in docs/design.md allows.
 
 Every import counts, also in functions and under TYPE_CHECKING; with a lazy name the file that it lives in.
 """
@@ -54,7 +54,7 @@ def _short(module: str) -> str:
 def rooms() -> Graph:
     """room -> the rooms whose files it may import: its own, the tools of the first line, and what it reaches over allowed rooms."""
     text = (ROOT / "docs" / "design.md").read_text("utf-8")
-    lines = [line.split("|") for line in re.search(r"\| room \|.*\n\| ---.*\n((?:\|.*\n)+)", text)[1].splitlines()]
+    lines = [line.split("|") for line in re.search(r"\| package \|.*\n\| ---.*\n((?:\|.*\n)+)", text)[1].splitlines()]
     table = {room: line for line in lines for room in re.findall(r"`(\w+)(?:/|\.py)`", line[1])}
     tools = {room for room, line in table.items() if line is lines[0]}
 
@@ -81,9 +81,9 @@ def _room(file: str) -> str:
     return file.partition(".")[0]
 
 
-def test_the_package_keeps_its_floors() -> None:
+def test_imports_keep_the_order_of_the_packages() -> None:
     graph = imports(ROOT / "pflrepro")
-    assert {_room(file) for file in graph} == rooms().keys(), "docs/design.md lists every room"
+    assert {_room(file) for file in graph} == rooms().keys(), "docs/design.md lists every package"
     assert faults(graph, KNOWN) == []
 
 

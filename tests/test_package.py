@@ -107,6 +107,18 @@ def test_the_example_of_the_readme_runs_as_it_stands_but_smaller(capsys, tmp_pat
     exec(compile(study.replace("\nstudy.run()\n", "\n"), "README.md", "exec"), names)  # nothing trained: tables say so
 
 
+def test_the_first_experiment_of_the_docs_runs_smaller() -> None:
+    example = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "start.md").read_text(encoding="utf-8"), re.DOTALL)[0]
+    smaller = example.replace("clients=20, rounds=20", 'clients=4, rounds=1, model="mlp"').replace(
+        "range(3)", "range(2)"
+    )
+    assert smaller != example
+    names: dict[str, object] = {}
+    exec(compile(smaller, "start.md", "exec"), names)
+    assert list(names["compared"].table.index) == ["local", "fedavg", "fedavg+dbe", "ditto"]
+    assert len(names["compared"].tests) == 6
+
+
 def test_the_tab_key_finds_names_and_packages_without_loading_them() -> None:
     code = "import pflrepro; print(*dir(pflrepro))"
     assert not loaded_by(code).intersection(HEAVY)

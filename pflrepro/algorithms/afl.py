@@ -16,13 +16,17 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class AFL(ReportedLoss):
-    """AFL: min_w max_lambda sum_k lambda_k l_k(w) over the simplex of the N clients.
+    """AFL: the model that is best for the worst mixture of the clients; their weights climb where the loss is high.
 
-    A round: F_k, the loss of the received w^t; local training; w^{t+1} = sum_k lambda_k w_k; then
-    lambda <- the Euclidean projection of lambda + gamma F onto the simplex; lambda starts at 1/N [off]. The paper takes one gradient a
-    client and iteration; with local epochs and averaged models this is the reading that fits GRP-FED's protocol [inferred].
-    Of a cohort S: the weights are lambda_k / sum_S lambda_j (equal where that sum is 0), and the projection keeps sum_S lambda_j,
-    so that absent clients keep their lambda_k and equal losses change nothing [inferred].
+        min_w max_lambda sum_k lambda_k l_k(w), lambda_k >= 0, sum_k lambda_k = 1
+        w^{t+1} = sum_k lambda_k w_k
+        lambda <- proj(lambda + gamma F), F_k = l_k(w^t)
+
+    F_k is the loss of the received w^t, w_k the model after local training, the projection onto the simplex of the N clients
+    Euclidean; lambda starts at 1/N [off]. The paper takes one gradient a client and iteration; with local epochs and averaged models
+    this is the reading that fits GRP-FED's protocol [inferred]. Of a cohort S: the weights are lambda_k / sum_S lambda_j (equal where
+    that sum is 0), and the projection keeps sum_S lambda_j, so that absent clients keep their lambda_k and equal losses change nothing
+    [inferred].
     Norm layers' statistics are averaged as everywhere. Tested: the last w^t; the guarantee is for the average of all.
 
     Attributes:

@@ -15,12 +15,14 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class APFL(Method):
-    """APFL: beside FedAvg's w, every client keeps v_i and a share alpha_i; its model is vbar = alpha v + (1 - alpha) w.
+    """APFL: beside FedAvg's w, every client keeps v_i and a share alpha_i; its model is a mixture of both.
 
-    Each batch, all from the values before it [recalled]: w <- w - eta grad l(w), v <- v - eta alpha grad l(vbar), and if adaptive
-    alpha <- clip(alpha - eta_alpha <v - w, grad l(vbar)>, 0, 1). v_i and w keep running statistics of their own; mean
-    regularisation acts on w alone [inferred].
-    Tested: vbar with the received w; after training with the own.
+        vbar = alpha v + (1 - alpha) w
+        w <- w - eta grad l(w), v <- v - eta alpha grad l(vbar)
+        if adaptive: alpha <- clip(alpha - eta_alpha <v - w, grad l(vbar)>, 0, 1)
+
+    Each batch, all from the values before it [recalled]. v_i and w keep running statistics of their own; mean regularisation acts on w
+    alone [inferred]. w is averaged with p_i. Tested: vbar with the received w; after training with the own.
 
     Attributes:
         alpha: its start, or its value for good; 0.5 (the authors' code); {0.25, 0.5, 0.75, 1} tuned, the choice not printed [FDA].

@@ -19,13 +19,16 @@ EPSILON = 1e-3  # base of the scheduler [off]
 
 @dataclass(frozen=True)
 class Apple(Method):
-    """APPLE: w_i^p = sum_j p_ij w_j^c; client i learns its own core w_i^c and its weights p_i in R^N, all other cores fixed.
+    """APPLE: every client learns a core model and how to mix the cores of all clients; only the cores are exchanged.
 
-    min over w_i^c, p_i of l_i(w_i^p) + lambda(r) (mu / 2) |p_i - p^0|^2, p^0_j = n_j / n. One gradient g of l_i at w_i^p gives
-    both steps: w_i^c <- w_i^c - eta p_ii g, p_ij <- p_ij - eta_2 (<g, w_j^c> + lambda(r) mu (p_ij - p^0_j)).
-    lambda(r) = 0.001^(r/L), 0 from round r = L on [off]. p_i starts at p^0 [off], all cores as the common initial model (drawn each by
-    itself [off], their average would be a poor network). Uploaded is the core. The method supposes that everybody takes part; the core
-    of an absent client stays as it last was. Batch-norm statistics stay with the client.
+        w_i^p = sum_j p_ij w_j^c, p^0_j = n_j / n
+        min_{w_i^c, p_i} l_i(w_i^p) + lambda(r) (mu/2) |p_i - p^0|^2
+        w_i^c <- w_i^c - eta p_ii g, p_ij <- p_ij - eta_2 (<g, w_j^c> + lambda(r) mu (p_ij - p^0_j))
+
+    One gradient g of l_i at w_i^p gives both steps; all other cores are fixed. lambda(r) = 0.001^(r/L), 0 from round r = L on [off].
+    p_i starts at p^0 [off], all cores as the common initial model (drawn each by itself [off], their average would be a poor network).
+    Uploaded is the core. The method supposes that everybody takes part; the core of an absent client stays as it last was. Batch-norm
+    statistics stay with the client.
     Tested: the mixture, before local training with the cores received, after it with the own core as trained [off: after].
 
     Attributes:

@@ -101,8 +101,10 @@ class Method:
 
     def init_server(self, setup: Setup) -> Tree:
         """The server's state before round 0; default: all groups of the layout that are not personal or received."""
-        held = {name: part.params for name, part in setup.parts.items() if part.kind not in ("personal", "received")}
-        return Tree(params=Tree(held))
+        at_server = {
+            name: part.params for name, part in setup.parts.items() if part.kind not in ("personal", "received")
+        }
+        return Tree(params=Tree(at_server))
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         """One client's persistent state before round 0; default: its personal groups.
@@ -130,7 +132,7 @@ class Method:
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         """What the clients of `cohort` receive: `common` (one copy for all) and `own` (a row a client).
 
-        A row a client: `cohort.id`, `.n`, `.p`, `.counts`, `.slot` (its place 0..m-1 among them, dealt out anew every round);
+        A row a client: `cohort.id`, `.n`, `.p`, `.counts`, `.slot` (its place 0..m-1 among them, assigned anew every round);
         a number: N, `.N`.
         """
         return Tree(params=server.params), Tree()

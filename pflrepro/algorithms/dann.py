@@ -25,11 +25,13 @@ Groups = tuple[str, ...]
 class DANN(Method):
     """DANN: a discriminator D guesses the client from the features, and the features learn to hide it.
 
-    Steps alternate on batches of B: a model step on CE(f(x), y) - weight * CE(D(z), i) with D fixed, then a discriminator step on
-    CE(D(sg z), i), i the client's label. D is averaged with the model. So the model learns from every second batch only.
-    Every pass over the data begins anew with a model step [inferred], and an odd batch at the end is one too; with
-    drop_last only pairs of full batches count. D is three linear layers with ReLU, N outputs [BR]. A base with norm layers keeps its
-    running statistics in discriminator steps. Tested: the global model.
+        model step: CE(f(x), y) - weight CE(D(z), i)
+        discriminator step: CE(D(sg(z)), i)
+
+    i is the client's label. Steps alternate on batches of B, D fixed in the first kind, the model in the second; D is averaged with
+    the model. So the model learns from every second batch only. Every pass over the data begins anew with a model step [inferred], and
+    an odd batch at the end is one too; with drop_last only pairs of full batches count. D is three linear layers with ReLU, N outputs
+    [BR]. A base with norm layers keeps its running statistics in discriminator steps. Tested: the global model.
 
     Attributes:
         weight: lambda; 0.01 [BR-code], tuned in {0.01, 0.1, 1} [BR].

@@ -18,9 +18,12 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class PRBM(Method):
-    """Personalised representation bias memory: z = z^g + b_i, where b_i in R^K starts at 0 and never leaves the client.
+    """PRBM, personalised representation bias memory: a trainable vector of the client is added to the features.
 
-    b_i takes plain SGD steps with the run's rate from the same gradient as base and head [DBE-code].
+        z = z^g + b_i
+
+    b_i in R^K starts at 0 and never leaves the client. It takes plain SGD steps with the run's rate from the same gradient as base and
+    head [DBE-code].
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -64,12 +67,15 @@ class FeatureMeans(Method):
 
 @dataclass(frozen=True)
 class MR(Method):
-    """Mean regularisation: + kappa (1/K) sum_k (r_k - zbar_k)^2 / 2 on the parameters that are uploaded.
+    """MR, mean regularisation: a penalty keeps the mean of a client's features near the mean over all clients, zbar.
 
-    r <- (1 - mu) sg(r) + mu mean_b z^g, from r = 0 at the start of each round; zbar is fixed before round 0 by `FeatureMeans`. The
-    gradient flows through the current batch's mean. The factor 1/2 is the released code's; the paper writes kappa * MSE.
-    It acts where an uploaded base learns [DBE section 5.2.3, inferred]: not while the base is frozen (FedRep's head phase, which
-    leaves r at 0 too), not on a copy that is tuned only to be tested (FedBABU), not on a personal model (Ditto, APFL).
+        L + kappa (1/K) sum_k (r_k - zbar_k)^2 / 2 [DBE-code]
+        r <- (1 - mu) sg(r) + mu mean_b(z^g_b)
+
+    On the parameters that are uploaded. r is 0 at the start of each round; zbar is fixed before round 0 by `FeatureMeans`. The
+    gradient flows through the current batch's mean. The factor 1/2 is the released code's; the paper writes kappa * MSE. It acts where
+    an uploaded base learns [DBE section 5.2.3, inferred]: not while the base is frozen (FedRep's head phase, which leaves r at 0 too),
+    not on a copy that is tuned only to be tested (FedBABU), not on a personal model (Ditto, APFL).
 
     Attributes:
         kappa: 50 for the papers' CNN [DBE-code run script; recalled: paper C.2]; ResNet-18: 1, fastText: 0.1 [recalled].
@@ -117,7 +123,9 @@ class MR(Method):
 
 @dataclass(frozen=True)
 class DBE(PRBM, MR):
-    """Domain bias eliminator: PRBM and MR together; on FedAvg it is the paper's main method.
+    """DBE, domain bias eliminator: PRBM and MR together; on FedAvg it is the paper's main method.
+
+        z = z^g + b_i, CE(psi(z), y) + kappa (1/K) sum_k (r_k - zbar_k)^2 / 2
 
     Tested: argmax head(base(x) + b_i) with the received base and head and the client's own b_i.
     """

@@ -14,15 +14,17 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class Ditto(Method):
-    """Ditto: beside FedAvg, every client has a personal model v_i that is held near the received one.
+    """Ditto: beside FedAvg, every client trains a personal model that is pulled towards the received one.
 
-    w is FedAvg's. v_i <- v_i - eta (grad l_i(v_i) + lambda (v_i - w^t)), from the client's last v_i; w^t is what was received, so the
-    two trainings do not touch and their order is free. All v_i start as the common initial model. Tested: v_i.
+        v_i <- v_i - eta (grad l_i(v_i) + lambda (v_i - w^t))
+
+    w is FedAvg's. v_i goes on from the client's last one; w^t is what was received, so the two trainings do not touch and their order
+    is free. All v_i start as the common initial model. Tested: v_i.
 
     Attributes:
         proximal: lambda; 1.0, the middle of the official grid 0.1, 1, 2 [off]; DBE's and GPFL's value is not printed [?].
             0 leaves v_i purely local.
-        personal_epochs: passes of v_i a round; 1 [PFL]; DBE's times suggest about 5 [inferred]; 5 [FDA].
+        personal_epochs: passes of v_i a round; 1 [LIB]; DBE's times suggest about 5 [inferred]; 5 [FDA].
     """
 
     trees: ClassVar[tuple[str, ...]] = ("params", "personal")

@@ -11,9 +11,15 @@ ARXIV = "https://arxiv.org/abs/"
 class Entry:
     """A registered method or plug-in.
 
-    name: as typed. title: as printed in the papers. paper: where it comes from. path: `module:Class`.
-    tested: which model its number is taken from. hosts: for a plug-in, the methods that a paper combines it with.
-    differs: for a variant, what it does otherwise than the method before the slash of its name. link: to the paper.
+    Attributes:
+        name: as typed.
+        title: as printed in the papers.
+        paper: where it comes from.
+        path: `module:Class`.
+        tested: which model its number is taken from.
+        hosts: for a plug-in, the methods that a paper combines it with.
+        differs: for a variant, what it does otherwise than the method before the slash of its name.
+        link: to the paper.
     """
 
     name: str

@@ -11,7 +11,8 @@ from pflrepro.algorithms.finetuning import FineTuning
 class FedAvgFT(FineTuning):
     """FedAvgFT: FedAvg, tested after local fine-tuning.
 
-    w^{t+1} = sum_i p_i w_i as FedAvg; tested: w after 5 epochs of SGD on all layers [FDA-code], from the aggregate of the last
-    round. The paper tests once, after the last round: that is the last point of the curve, and all that `tune_when=end` pays for.
-    DBE's new clients tune for 10 epochs [DBE].
+        w^{t+1} = sum_i p_i w_i
+
+    Tested: w after 5 epochs of SGD on all layers [FDA-code], from the aggregate of the last round. The paper tests once, after the
+    last round: that is the last point of the curve, and all that `tune_when=end` pays for. DBE's new clients tune for 10 epochs [DBE].
     """

@@ -22,17 +22,21 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class FedBR(PseudoData):
-    """FedBR: the host's loss + lambda CE(psi(phi(x_p)), y_p) + mu L_con, with pseudo-data x_p of soft labels y_p.
+    """FedBR: pseudo-data x_p that all clients share, with soft labels y_p, against the biases of local training.
 
-    L_con = -log(f1 / (f1 + f2)), f1 = exp(tau_1 cos(P phi(x_p), P phi_g(x_p))), f2 = exp(tau_2 cos(P phi(x_p), P phi(x)))
-    (Eqs. 5 to 7, which divide by the temperatures; the published numbers come from code that multiplies [BR-code]). phi_g: the
-    received base, constant; the projection P_theta, K -> 256 -> 256 -> 128 [BR], is averaged like the model. The k-th sample of the
-    batch is paired with pseudo-sample k (modulo their number), mean over the batch's true rows. Each step:
-    max (Eq. 2): theta <- theta + eta grad L_con with the features detached, by the host's own rule (`correct`, momentum, decay);
-    min (Eq. 3): (phi, psi) descend the loss above with the new theta, which this step leaves alone.
-    Both steps share one forward pass. Of the two, running statistics are those of the real batch; phi_g reads the client's current
-    ones. It acts where an uploaded base is trained. Tested: the host's model; P is no part of it. `PseudoData` says how x_p is
-    made: by default means of ten samples of one random client each, y_p uniform.
+        L + lambda CE(psi(phi(x_p)), y_p) + mu L_con
+        L_con = -log(f_1 / (f_1 + f_2)) (Eqs. 5 to 7)
+        f_1 = exp(tau_1 cos(P phi(x_p), P phi_g(x_p))), f_2 = exp(tau_2 cos(P phi(x_p), P phi(x))) [BR-code]
+        max: theta <- theta + eta grad_theta L_con (Eq. 2)
+        min: (phi, psi) <- (phi, psi) - eta grad_{phi, psi}(L + lambda CE + mu L_con) (Eq. 3)
+
+    L is the host's loss. Equations 5 to 7 divide by the temperatures; the published numbers come from code that multiplies [BR-code].
+    phi_g: the received base, constant; the projection P_theta, K -> 256 -> 256 -> 128 [BR], is averaged like the model. The k-th
+    sample of the batch is paired with pseudo-sample k (modulo their number), mean over the batch's true rows. Each step takes both
+    lines, the max step with the features detached, by the host's own rule (`correct`, momentum, decay), the min step with the new
+    theta, which it leaves alone. Both steps share one forward pass. Of the two, running statistics are those of the real batch; phi_g
+    reads the client's current ones. It acts where an uploaded base is trained. Tested: the host's model; P is no part of it.
+    `PseudoData` says how x_p is made: by default means of ten samples of one random client each, y_p uniform.
 
     Table 4: component 1: contrast_weight=0; + min step: max_step=False; component 2: pseudo_weight=0; without max step: and
     max_step=False (theta stays as it started [inferred]).

@@ -16,16 +16,19 @@ from pflrepro.trees import Tree, select
 
 @dataclass(frozen=True)
 class FedCM(Method):
-    """FedCM: v = alpha (g + decay w) + (1 - alpha) Delta_t, w <- w - eta v, for every shared group with its own Delta.
+    """FedCM: every step is mixed with the direction in which all participants moved in the last round.
 
-    Server: Delta_{t+1} = mean over the participants of (w^t - w_i) / (eta T_i), Delta_0 = 0, T_i the steps taken;
-    w^{t+1} = w^t + server_rate (sum_i p_i w_i - w^t), which is w^t - eta_g Delta_{t+1} with eta_g = server_rate eta T where all take T
-    steps. The mean has weights p_i (paper: uniform, which is the same
-    for equal sizes), without clients that took no step; if nobody took one, Delta stays. Tested: the global model.
+        client: v = alpha (g + decay w) + (1 - alpha) Delta_t, w <- w - eta v
+        server: Delta_{t+1} = mean_{i in S_t}((w^t - w_i) / (eta T_i)), Delta_0 = 0
+        server: w^{t+1} = w^t + server_rate (sum_i p_i w_i - w^t)
 
-    With the run's momentum rho, v is what the run's SGD is given, b <- rho b + v, w <- w - eta b;
-    T_i is then replaced by the momentum-corrected number of steps, so that a constant v gives Delta = v (with T_i
-    itself Delta grows without bound for rho > alpha) [inferred].
+    For every shared group, with its own Delta. T_i: the steps taken; the last line is w^t - eta_g Delta_{t+1} with eta_g = server_rate
+    eta T where all take T steps. The mean has weights p_i (paper: uniform, which is the same for equal sizes), without clients that
+    took no step; if nobody took one, Delta stays. Tested: the global model.
+
+    With the run's momentum rho, v is what the run's SGD is given, b <- rho b + v, w <- w - eta b; T_i is then replaced by the
+    momentum-corrected number of steps, so that a constant v gives Delta = v (with T_i itself Delta grows without bound for rho >
+    alpha) [inferred].
 
     Attributes:
         alpha: 0.1 [BR-code; recalled: the paper's]; not stated in FedBR. 1 is FedAvg.

@@ -15,14 +15,15 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class FedDecorr(Method):
-    """FedDecorr: CE + beta l_D, l_D from the K x K correlations of the batch's features z [B, K], standardised with the batch's mean
-    and its unbiased standard deviation s; gradients flow through both:
+    """FedDecorr: a penalty on the correlations of a batch's features keeps them from collapsing onto a few dimensions.
 
-    Z^ = (z - mean) / (s + 1e-4), M = Z^T Z^ / B, l_D = (1/K^2) ||M||_F^2, the diagonal included [recalled; BR-code].
-    The gradient by z grows with 1 / s: a feature that hardly varies magnifies the rounding of z, so that runs which differ by rounding
-    part within rounds (numbers in docs/papers/baselines.md).
-    A batch of one row has l_D = 0. ||M||_F is taken from Z^ Z^T, which has the same norm and is B x B. Averaged with p_i.
-    Tested: the global model.
+        CE + beta l_D, l_D = (1/K^2) ||M||_F^2 [recalled; BR-code]
+        M = Z^^T Z^ / B, Z^ = (z - mean(z)) / (s + 1e-4)
+
+    z [B, K] is standardised with the batch's mean and its unbiased standard deviation s, and gradients flow through both; M [K, K] has
+    its diagonal. The gradient by z grows with 1 / s: a feature that hardly varies magnifies the rounding of z, so that runs which
+    differ by rounding part within rounds (numbers in docs/papers/baselines.md). A batch of one row has l_D = 0. ||M||_F is taken from
+    Z^ Z^^T, which has the same norm and is B x B. Averaged with p_i. Tested: the global model.
 
     Attributes:
         decorrelation: beta; 0.1 [BR, off]. 0 is FedAvg.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, cross_entropy
-from pflrepro.algorithms.phases import Clock, Part, Phase, held
+from pflrepro.algorithms.phases import Clock, Part, Phase, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import AtLeastOne
 from pflrepro.trees import Tree, repeat, select
@@ -17,15 +17,17 @@ from pflrepro.trees import Tree, repeat, select
 
 @dataclass(frozen=True)
 class FedFomo(Method):
-    """FedFomo: theta_i <- sum_n w~_n theta_n over the M models received, then local training; there is no global model.
+    """FedFomo: a client goes on from a mixture of other clients' models, weighted by how much each lowers its validation loss.
 
-    w_n = (L_i(theta_i^old) - L_i(theta_n)) / (|theta_n - theta_i^old|_2 + 1e-5), L_i the loss on the validation part (the mean
-    over samples), w~ = max(w, 0) / sum max(w, 0). Where no w_n is positive, the client goes on from its own trained model.
-    theta_i^old is the model with which its last local training began. The server keeps every client's last model and the affinity P,
-    which starts as the identity; client i gets the models with the M largest P_in (ties: the lowest id; its own is a candidate like
-    any other); then P_in grows by w_n, negative ones too. All of that is [LIB]'s. Batch-norm statistics are the client's own, for its
-    candidates too [inferred].
-    A fifth of the training part (a fixed random one) is validation data [LIB]; n_i counts the rest.
+        theta_i <- sum_n w~_n theta_n, w~_n = max(w_n, 0) / sum_m max(w_m, 0)
+        w_n = (L_i(theta_i^old) - L_i(theta_n)) / (|theta_n - theta_i^old|_2 + 1e-5)
+
+    Over the M models received, then local training; there is no global model. L_i is the loss on the validation part (the mean over
+    samples). Where no w_n is positive, the client goes on from its own trained model. theta_i^old is the model with which its last
+    local training began. The server keeps every client's last model and the affinity P, which starts as the identity; client i gets
+    the models with the M largest P_in (ties: the lowest id; its own is a candidate like any other); then P_in grows by w_n, negative
+    ones too. All of that is [LIB]'s. Batch-norm statistics are the client's own, for its candidates too [inferred]. A fifth of the
+    training part (a fixed random one) is validation data [LIB]; n_i counts the rest.
     Tested: the own model before this round's mixing [LIB].
 
     Attributes:
@@ -39,7 +41,7 @@ class FedFomo(Method):
 
     # ---- state ---------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return held(super().layout(setup), "personal")
+        return as_kind(super().layout(setup), "personal")
 
     def init_server(self, setup: Setup) -> Tree:
         models = Tree({name: repeat(part.params, setup.clients) for name, part in setup.parts.items()})

@@ -18,15 +18,16 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class FedGen(Method):
-    """FedGen, simplified [LIB], most likely what DBE ran [inferred]: the heads also learn from generated features G(y', e).
+    """FedGen, simplified [LIB], most likely what DBE ran [inferred]: the heads also learn from features G(y', e) of a generator.
 
-    y' are labels as frequent as in all training data, e uniform noise in [0, 1).
-    Client: CE(f(x), y) + weight CE(psi(G(y')), y').
-    Server: Adam on CE(sum_i p_i psi_i(G(y')), y') with the uploaded heads psi_i. w is averaged with p_i. Tested: w.
+        client: CE(f(x), y) + weight CE(psi(G(y', e)), y')
+        server, by Adam: CE(sum_i p_i psi_i(G(y', e)), y')
+        G(y', e) = Linear(ReLU(BatchNorm(Linear([e, y']))))
 
-    G = Linear(ReLU(BatchNorm(Linear([e, one-hot y'])))), always with batch statistics; the bias before the batch norm is left
-    out: its true gradient is 0, and Adam would blow up the rounding. With a personal bias (PRBM, DBE) G imitates z, and heads read G as
-    it is; no code of the combination is released [inferred].
+    y' are labels as frequent as in all training data, one-hot where G reads them; e uniform noise in [0, 1); psi_i the uploaded heads.
+    G always has batch statistics; the bias before the batch norm is left out: its true gradient is 0, and Adam would blow up the
+    rounding. With a personal bias (PRBM, DBE) G imitates z, and heads read G as it is; no code of the combination is released
+    [inferred]. w is averaged with p_i. Tested: w.
 
     Attributes:
         weight: of the generated term; 1 [LIB, off].

@@ -18,19 +18,20 @@ from pflrepro.trees import Tree, concatenate
 
 @dataclass(frozen=True)
 class FedMix(Method):
-    """FedMix: with averages (xbar, ybar) of M samples each, which the clients exchange once, FedAvg on
+    """FedMix: Mixup with averages (xbar, ybar) of M samples each, which the clients exchange once, in place of single samples.
 
-    (1 - l) CE(f((1-l) x), y) + l CE(f((1-l) x), ybar) + l (1 - l) <d CE(f(x'), y) / dx' at x' = (1-l) x, xbar>, l = lambda.
+        (1 - lambda) CE(f(x'), y) + lambda CE(f(x'), ybar) + lambda (1 - lambda) <grad_{x'} CE(f(x'), y), xbar>
+        x' = (1 - lambda) x
 
-    This is Mixup of (x, y) with (xbar, ybar), up to terms of second order in l. Both implementations that were read have the third
-    term's factor (1 - l) [BR-code]; the paper prints none. Its input gradient is taken inside the loss and differentiated with it; the
-    forward-mode derivative in direction xbar takes as long and gives the same (measured).
+    This is Mixup of (x, y) with (xbar, ybar), up to terms of second order in lambda. Both implementations that were read have the
+    third term's factor (1 - lambda) [BR-code]; the paper prints none. Its input gradient is taken inside the loss and differentiated
+    with it; the forward-mode derivative in direction xbar takes as long and gives the same (measured).
 
     The pool of averages: a client's samples in random order, cut into floor(n_i / M) groups of M; a client with fewer gives the mean
-    of what it has. Made once, the paper's exchange [inferred].
-    Each step draws one average a sample, with replacement, from all clients'.
-    Norm layers see (1-l) x only: their statistics, running ones too, are those of the scaled batch, and the derivative goes through
-    the batch statistics. Tested: w.
+    of what it has. Made once, the paper's exchange [inferred]. Each step draws one average a sample, with replacement, from all
+    clients'.
+    Norm layers see x' only: their statistics, running ones too, are those of the scaled batch, and the derivative goes through the
+    batch statistics. Averaged with p_i. Tested: w.
 
     Attributes:
         mixing: lambda; 0.1 [BR-code], from the grid 0.01, 0.1, 0.2 [BR].

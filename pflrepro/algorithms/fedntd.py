@@ -17,11 +17,14 @@ _LEFT_OUT = -1e9  # the logit of the true class: its probability is exactly 0, a
 
 @dataclass(frozen=True)
 class FedNTD(Method):
-    """FedNTD: CE + beta tau^2 mean_b KL(q_g || q), q = softmax over the C - 1 classes c != y of logits / tau.
+    """FedNTD: what the received model says of the classes that are not true is distilled, so that local training does not forget it.
 
-    q: of the model being trained; q_g: of the received model, frozen, in evaluation mode, with the running statistics that the
-    client holds at that step. With two classes the term is 0. Averaged with p_i (LIB: uniformly). Of a mixed batch the term is
-    share NTD(y) + (1 - share) NTD(partner), as cross-entropy is (recommended; no source). Tested: the global model.
+        CE + beta tau^2 mean_b(KL(q_g || q)), q = softmax_{c != y}(f_c(x) / tau)
+
+    q: over the C - 1 classes other than y, of the model being trained; q_g: of the received model, frozen, in evaluation mode, with
+    the running statistics that the client has at that step. With two classes the term is 0. Averaged with p_i (LIB: uniformly). Of a
+    mixed batch the term is share NTD(y) + (1 - share) NTD(partner), as cross-entropy is (recommended; no source). Tested: the global
+    model.
 
     Attributes:
         ntd_beta: beta; 1 [off, BR-code]; FedBR tunes in 1, 0.1 [BR]; LIB's 0 is FedAvg.

@@ -20,15 +20,18 @@ SMALLEST = 1e-3  # mixture weights below are set to 0 and the rest scaled up [of
 
 @dataclass(frozen=True)
 class FedPAC(Method):
-    """FedPAC: phi aligned to the global class centroids c_k, every client's head psi_i a mixture of the cohort's.
+    """FedPAC: the base is aligned to the global class centroids c_k, and every client's head is a mixture of the cohort's.
 
-    Client, with the received phi: shares pi_k = n_ik / n_i, means mu_k, h_i = (pi_k mu_k)_k [C, K] and the variance
-    V_i = (1/n_i) sum_k (pi_k E_k|z|^2 - pi_k^2 |mu_k|^2); then the head alone; then the base alone on
-    CE + alignment * MSE(z, c_y), the mean over batch and features, from the second round on (mu_y where nobody had class y in
-    the round before); then the new means with the trained base.
-    Server: phi = sum_i p_i phi_i; c_k = sum_i n_ik mu_ik / sum_i n_ik; psi_i <- sum_j a_ij psi_j with
-    a_i = argmin over the simplex of |h_i - sum_j a_j h_j|^2 + sum_j a_j^2 V_j, weights below 0.001 set to 0 [off]. After the last round
-    heads are not combined: every client is tested with the head it trained itself [off].
+        head: psi_i <- SGD_psi l_i(phi^t, psi)
+        base: CE + alignment (1/K) mean_b(|z_b - c_{y_b}|^2)
+        h_i = (pi_k mu_k)_k, V_i = (1/n_i) sum_k (pi_k E_k|z|^2 - pi_k^2 |mu_k|^2)
+        server: phi = sum_i p_i phi_i, c_k = sum_i n_ik mu_ik / sum_i n_ik
+        server: psi_i <- sum_j a_ij psi_j, a_i = argmin_a(|h_i - sum_j a_j h_j|^2 + sum_j a_j^2 V_j)
+
+    Class shares pi_k = n_ik / n_i, means mu_k, h_i [C, K] and the variance V_i are taken with the received phi; then the head alone is
+    trained, then the base alone, aligned from the second round on (to mu_y where nobody had class y in the round before); then the new
+    means mu_ik with the trained base. a_i lies in the simplex, weights below 0.001 are set to 0 [off]. After the last round heads are
+    not combined: every client is tested with the head it trained itself [off].
     Tested: the received base with the own head as the server combined it.
 
     Attributes:

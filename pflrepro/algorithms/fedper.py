@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Part, held
+from pflrepro.algorithms.phases import Part, as_kind
 from pflrepro.algorithms.task import Setup
 
 
@@ -13,9 +13,11 @@ from pflrepro.algorithms.task import Setup
 class FedPer(Method):
     """FedPer: the head stays at home; base and head train together.
 
-    min over phi, psi_1..psi_N of sum_i p_i l_i(phi, psi_i); phi^{t+1} = sum_i p_i phi_i. All heads start equal. Tested: the
-    received base with the own head, before local training [LIB].
+        min_{phi, psi_1..psi_N} sum_i p_i l_i(phi, psi_i)
+        phi^{t+1} = sum_i p_i phi_i
+
+    All heads start equal. Tested: the received base with the own head, before local training [LIB].
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        return held(super().layout(setup), "personal", "head")
+        return as_kind(super().layout(setup), "personal", "head")

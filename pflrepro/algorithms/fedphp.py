@@ -18,14 +18,17 @@ TEMPERATURE = 4.0  # of the teacher [off]
 
 @dataclass(frozen=True)
 class FedPHP(Method):
-    """FedPHP: (1 - lambda) CE(f(x; w_i), y) + lambda Reg(w_i, h_i), h_i the client's historical model; w_i averaged with p_i.
+    """FedPHP: a client's historical model, a running mixture of what it trained, teaches its new local model.
 
-    w_i starts at w^t; h_i is the common initial model before the first round. Reg is the distillation of the first of the released
-    scripts, -mean_b softmax(f(x; h_i) / 4) . log softmax f(x; w_i), without temperature on the student's side; h_i carries no
-    gradient and reads the running statistics of norm layers as the student has them. In a client's first round lambda is 0: an
-    untrained model has nothing to teach. Gradients are scaled down to norm 100 [off].
-    After training h_i <- mu h_i + (1 - mu) w_i, mu = inheritance * min(1, c_i / (share of participants * rounds)) with c_i the
-    client's earlier rounds, so h_i = w_i after the first. Tested: h_i.
+        (1 - lambda) CE(f(x; w_i), y) + lambda Reg(w_i, h_i)
+        Reg(w_i, h_i) = -mean_b(softmax(f(x; h_i) / 4) * log softmax(f(x; w_i))) [off]
+        after training: h_i <- mu h_i + (1 - mu) w_i, mu = inheritance min(1, c_i / (s T))
+
+    w_i starts at w^t and is averaged with p_i; h_i is the common initial model before the first round. Reg is the distillation of the
+    first of the released scripts, without temperature on the student's side; h_i carries no gradient and reads the running statistics
+    of norm layers as the student has them. In a client's first round lambda is 0: an untrained model has nothing to teach. Gradients
+    are scaled down to norm 100 [off]. c_i: the client's earlier rounds, s the share of participants, T the rounds of the run, so that
+    h_i = w_i after the first. Tested: h_i.
 
     Attributes:
         weight: lambda; 0.05 [off, beside 0.1].

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, mean, one_hot
-from pflrepro.algorithms.phases import Part, held
+from pflrepro.algorithms.phases import Part, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree
@@ -20,15 +20,17 @@ _ABSENT = -1e9  # the score of a class without a prototype: below every true one
 class FedProto(Method):
     """FedProto: models stay at home, class prototypes c_k in R^K are exchanged.
 
-    Loss: CE(f(x; w_i), y) + lambda mean_b (1/K) ||z_b - c_{y_b}||^2; a sample whose class has no prototype adds nothing to the
-    second term. A client's prototype of class k is the mean of its features z of that class, all that are seen in the round's local
-    training, each before the step of its batch [PFL]. Server: c_k = the unweighted mean over the participants that have class k [off,
-    PFL]; a class that none of them has keeps its last prototype [inferred].
-    All clients must start from one model, else their features have nothing in common. Tested: the nearest prototype among all
-    classes. Before the first aggregation there is none, all scores are equal and the answer is class 0 (PFLlib counts 0 there).
+        CE(f(x; w_i), y) + lambda mean_b((1/K) ||z_b - c_{y_b}||^2)
+        server: c_k = (1/m_k) sum_{i: n_ik > 0} c_ik [off, LIB]
+
+    A sample whose class has no prototype adds nothing to the second term. A client's prototype c_ik of class k is the mean of its
+    features z of that class, all that are seen in the round's local training, each before the step of its batch [LIB]. The server's is
+    the unweighted mean over the m_k participants that have class k; a class that none of them has keeps its last prototype [inferred].
+    All clients must start from one model, else their features have nothing in common. Tested: the nearest prototype among all classes.
+    Before the first aggregation there is none, all scores are equal and the answer is class 0 (PFLlib counts 0 there).
 
     Attributes:
-        alignment: lambda; 1 [off, PFL]; GPFL's value is not printed [?].
+        alignment: lambda; 1 [off, LIB]; GPFL's value is not printed [?].
     """
 
     alignment: NonNegative = 1.0
@@ -36,7 +38,7 @@ class FedProto(Method):
     # ---- state -------------------------------------------------------------------------------------------------------------
     def layout(self, setup: Setup) -> dict[str, Part]:
         none = Tree(c=setup.zeros(setup.classes, setup.features), has=setup.zeros(setup.classes))
-        return held(super().layout(setup), "personal") | {"prototypes": Part("frozen", none)}
+        return as_kind(super().layout(setup), "personal") | {"prototypes": Part("frozen", none)}
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         prototypes = common.params.prototypes

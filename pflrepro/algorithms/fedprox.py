@@ -12,10 +12,13 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class FedProx(Method):
-    """FedProx: local training is held near the model that was received.
+    """FedProx: a proximal term pulls local training towards the model that was received.
 
-    min over w of l_i(w) + (mu/2) ||w - w^t||^2: every step uses g + mu (w - w^t), which enters momentum as a part of the loss would.
-    The term covers the shared groups; what a plug-in keeps at home (the bias of DBE) has no received counterpart.
+        min_w l_i(w) + (mu/2) ||w - w^t||^2
+        w <- w - eta (g + mu (w - w^t))
+
+    The term enters momentum as a part of the loss would. It covers the shared groups; what a plug-in keeps at home (the bias of DBE)
+    has no received counterpart. Averaged with p_i. Tested: the global model.
 
     Attributes:
         mu: 0.001, the example commands of PFLlib [author]; the values of DBE and GPFL are not printed [?]. 0 is FedAvg.

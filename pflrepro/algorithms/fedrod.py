@@ -19,11 +19,12 @@ _ABSENT = -1e9  # stands for log 0: its softmax share is 0, and it is finite
 class FedRoD(Method):
     """FedRoD: base and generic head psi learn a class-balanced task, the personal head h_i what the client's classes add to it.
 
-    l_g = CE(psi(z) + log n_i, y), n_i the client's class counts, trains base and psi; l_p = CE(sg psi(z) + h_i(sg z), y) trains
-    h_i, which starts as a copy of psi [LIB] and stays at home. Their parameters do not meet, so that one step on l_g + l_p is both
-    steps from the same z. Base and psi are averaged with p_i. Mean regularisation acts on l_g alone, the only loss that trains the
-    base [inferred].
-    Tested: psi(z) + h_i(z) with the received base and psi.
+        base and generic head: l_g = CE(psi(z) + log n_i, y)
+        personal head: l_p = CE(sg(psi(z)) + h_i(sg(z)), y)
+
+    n_i [C]: the client's class counts. h_i starts as a copy of psi [LIB] and stays at home. Their parameters do not meet, so that one
+    step on l_g + l_p is both steps from the same z. Base and psi are averaged with p_i. Mean regularisation acts on l_g alone, the
+    only loss that trains the base [inferred]. Tested: psi(z) + h_i(z) with the received base and psi.
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:

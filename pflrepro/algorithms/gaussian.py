@@ -65,7 +65,7 @@ def split(z: Tensor, y: Tensor, mask: Tensor, key: Tensor, classes: int, folds: 
     """Stratified folds of the true rows: features [k, m, D] and one-hot memberships [k, m, C], zero where there is no row.
 
     Classes with fewer than k rows are left out. The others are laid out class by class, within a class by `key` [n] in [0, 1),
-    and dealt to the folds in turn, so that folds differ by one row at most, in every class and in total.
+    and assigned to the folds in turn, so that folds differ by one row at most, in every class and in total.
     """
     present = one_hot(y, classes, torch.float64) * mask.double()[:, None]
     kept = (present * (present.sum(0) >= folds)).sum(1) > 0
@@ -118,9 +118,11 @@ def validation(z: Tensor, members: Tensor, log_prior: Tensor, received: Tree) ->
 def _scores(z: Tensor, line: Tree, first: Tensor, second: Tensor) -> tuple[Tensor, ...]:
     """Scores s [k, m, C] of z [k, m, D] at the coefficients beta_1, beta_2, and s_1, s_2, s_11, s_12, s_22.
 
-    `line`: k classifiers of mu + beta_1 d and A + beta_2 E, shrunk already: mu [C, D], d [k, C, D], A [D, D], E [k, D, D].
-    With w = A^-1 mu: w_1 = A^-1 d, w_2 = -A^-1 E w, w_12 = -A^-1 E w_1, w_22 = -2 A^-1 E w_2, w_11 = 0. The biases are
-    b = -1/2 mu.w + log pi, b_1 = -d.w, b_11 = -d.w_1, b_2 = -1/2 mu.w_2, b_22 = -1/2 mu.w_22, b_12 = -d.w_2.
+    With w = A^-1 mu: w_1 = A^-1 d, w_2 = -A^-1 E w, w_12 = -A^-1 E w_1, w_22 = -2 A^-1 E w_2, w_11 = 0. The biases are b = -1/2
+    mu.w + log pi, b_1 = -d.w, b_11 = -d.w_1, b_2 = -1/2 mu.w_2, b_22 = -1/2 mu.w_22, b_12 = -d.w_2.
+
+    Args:
+        line: k classifiers of mu + beta_1 d and A + beta_2 E, shrunk already: mu [C, D], d [k, C, D], A [D, D], E [k, D, D].
     """
     d, E, classes = line.d, line.E, line.d.shape[1]
     mu, factor = line.mu + first * d, _cholesky(torch.addcmul(line.A, E, second))

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pflrepro.algorithms.contract import Method, cross_entropy
-from pflrepro.algorithms.phases import Clock, Part, Phase, held
+from pflrepro.algorithms.phases import Clock, Part, Phase, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree, select
@@ -32,7 +32,7 @@ class CategoryEmbeddings(Method):
     decay: NonNegative = 0.1
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        parts = held(super().layout(setup), "personal", "head")
+        parts = as_kind(super().layout(setup), "personal", "head")
         table = setup.normal("gpfl/embeddings", setup.classes, setup.features)  # N(0, 1), as nn.Embedding
         return parts | {"embeddings": Part("shared", Tree(weight=table))}
 
@@ -80,7 +80,7 @@ class ConditionalValve(Method):
     decay: NonNegative = 0.1
 
     def layout(self, setup: Setup) -> dict[str, Part]:
-        parts, k = held(super().layout(setup), "personal", "head"), setup.features
+        parts, k = as_kind(super().layout(setup), "personal", "head"), setup.features
         layers = {"scale": nn.Linear, "scale_norm": nn.LayerNorm, "shift": nn.Linear, "shift_norm": nn.LayerNorm}
         sizes = {nn.Linear: (k, k), nn.LayerNorm: (k,)}
         drawn = {name: setup.module(f"gpfl/{name}", partial(layer, *sizes[layer])) for name, layer in layers.items()}
@@ -125,15 +125,20 @@ class ConditionalValve(Method):
 
 @dataclass(frozen=True)
 class GPFL(ConditionalValve, CategoryEmbeddings):
-    """GPFL: f^P = CoV(f, p_i) feeds the personal head psi, f^G = CoV(f, g) is guided by the category embeddings C.
+    """GPFL: category embeddings C guide one route of the features, a personal head reads another; a conditional valve makes both.
 
-    CoV(f, c) = ReLU((gamma(c) + 1) f + beta(c)), gamma(c) = LayerNorm(ReLU(A_1 c + a_1)), beta(c) = LayerNorm(ReLU(A_2 c + a_2)).
-    Loss (batch of B): CE(psi(f^P), y) + mean_b [-log softmax_u cos(f^G_b, C[u]) at y_b] (Eq. 8)
-    + guidance * ||f^G - C^[y]||_F (Eq. 9), C^ the embeddings as received. Base, valve and embeddings are averaged with p_i; the head
-    stays at home. Conditions: g = (1/U) sum_u C[u] (Eq. 5), p_i = sum_u alpha_i^u C[u] (Eq. 7, without its 1/U [GPFL-code]), alpha_i^u
-    the shares of the classes in the client's training samples; constant through a round. C is the client's own after its local
-    training [GPFL-code]; in round 0 both conditions are zeros, and a client that was absent in the last round takes those of the
-    embeddings that the server had before it.
+        CoV(f, c) = ReLU((gamma(c) + 1) f + beta(c))
+        gamma(c) = LayerNorm(ReLU(A_1 c + a_1)), beta(c) = LayerNorm(ReLU(A_2 c + a_2))
+        f^P = CoV(f, p_i), p_i = sum_u alpha_i^u C[u] (Eq. 7)
+        f^G = CoV(f, g), g = (1/U) sum_u C[u] (Eq. 5)
+        CE(psi(f^P), y) + L_alg + guidance L_mlg
+        L_alg = mean_b(-log softmax_u(cos(f^G_b, C[u]))[y_b]) (Eq. 8)
+        L_mlg = ||f^G - C^[y]||_F (Eq. 9)
+
+    C^ are the embeddings as received; Eq. 7 is taken without its 1/U [GPFL-code]; alpha_i^u are the shares of the classes in the
+    client's training samples. Base, valve and embeddings are averaged with p_i of the run; the head stays at home. The conditions are
+    constant through a round, and their C is the client's own after its local training [GPFL-code]; in round 0 both conditions are
+    zeros, and a client that was absent in the last round takes those of the embeddings that the server had before it.
     Tested: psi(CoV(phi(x), p_i)) with what was received and the own head and p_i.
     """
 

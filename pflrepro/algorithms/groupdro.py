@@ -15,10 +15,14 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class GroupDRO(FirstLoss):
-    """GroupDRO: omega_i <- omega_i exp(step * F_i) for the cohort, w^{t+1} = w^t + sum_i omega_i (w_i - w^t).
+    """GroupDRO: every client has a weight that grows with its loss, and the server averages with these weights.
+
+        omega_i <- omega_i exp(weight_step F_i), i in S_t
+        w^{t+1} = w^t + sum_{i in S_t} omega_i (w_i - w^t)
 
     F_i is the client's loss in round t [BR], here that of the round's first step [BR-code]. omega starts at 1 and lasts; it is kept as
     log omega without normalisation, one a client, and normalised over the cohort only where models are averaged.
+    Tested: the global model.
 
     Attributes:
         weight_step: 0.01 [BR].

@@ -1,4 +1,4 @@
-"""GRP-FED (Chou et al., 2021): a fair global model, and personal extractors held near its features by a discriminator."""
+"""GRP-FED (Chou et al., 2021): a fair global model, and personal extractors that a discriminator keeps near its features."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class GRPFED(Method):
-    """GRP-FED: adaptive aggregation of F^g and C, beside it a personal extractor F_m^l and a discriminator D_m.
+    """GRP-FED: a fair average of F^g and C, and beside it a personal extractor F_m^l that a discriminator D_m keeps near it.
 
-    Every batch: (1) F^g and C take a step on L^g = J(C(F^g(x)), y) (Eq. 1); (2) F_m^l takes a step on
-    beta J(C(F_m^l(x)), y) + (1 - beta) L_R, L_R = log(1 - D_m(f^l)), with C as step (1) left it and D_m fixed (Eqs. 4, 5); (3) D_m,
-    the probability that a feature is the global extractor's, takes a step on L_D = -log D_m(f^g) - log(1 - D_m(f^l)), f^g of the
-    extractor as received, both extractors fixed. (The printed L_D, log(1 - D(f^g)) + log D(f^l), has no lower bound; both pull the
-    same way.) Momentum is the run's, fresh every round, kept apart for each of the three.
-    Server: theta <- sum_m lambda_m theta_m, lambda_m = L_m^q / sum_j L_j^q (Eq. 3), without sizes, over the cohort [inferred]; before
-    that q <- max(0, q + q_step (sigma - sigma_old) / ((sigma + sigma_old) / 2)) (Eq. 2), sigma the standard deviation of the cohort's
-    losses; unchanged in the first round [inferred]. L_m is the mean of L^g over the batches of the last local epoch, before their
-    steps; 0 for a client without a batch.
+        F^g, C: L^g = J(C(F^g(x)), y) (Eq. 1)
+        F_m^l: beta J(C(F_m^l(x)), y) + (1 - beta) L_R, L_R = log(1 - D_m(f^l)) (Eqs. 4, 5)
+        D_m: L_D = -log D_m(f^g) - log(1 - D_m(f^l))
+        server: q <- max(0, q + q_step (sigma - sigma_old) / ((sigma + sigma_old) / 2)) (Eq. 2)
+        server: theta <- sum_m lambda_m theta_m, lambda_m = L_m^q / sum_j L_j^q (Eq. 3)
+
+    Every batch takes the first three steps in this order. In the second C is as the first left it and D_m is fixed; in the third D_m,
+    the probability that a feature is the global extractor's, has f^g of the extractor as received, both extractors fixed. (The printed
+    L_D, log(1 - D(f^g)) + log D(f^l), has no lower bound; both pull the same way.) Momentum is the run's, fresh every round, kept
+    apart for each of the three. sigma is the standard deviation of the cohort's losses; q is unchanged in the first round [inferred].
+    lambda_m is without sizes, over the cohort [inferred]. L_m is the mean of L^g over the batches of the last local epoch, before
+    their steps; 0 for a client without a batch.
     Start: F_m^l is the common initial extractor, D_m one draw for all. Tested: C(F_m^l(x)), C as received; the global model is what
-    the server holds.
+    the server has.
 
     Attributes:
         q0, q_step: start of q and eta_q; 10, 0.5 [GRP 4.1].

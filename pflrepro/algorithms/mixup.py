@@ -16,12 +16,15 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class Mixup(Method):
-    """Mixup: x~ = lambda x + (1 - lambda) x_pi, loss lambda CE(f(x~), y) + (1 - lambda) CE(f(x~), y_pi).
+    """Mixup: the client trains on mixtures of the samples of its own batch, and on their labels mixed alike.
 
-    One lambda ~ Beta(a, a) and one random permutation pi of the client's own batch, for every batch [BR-code]. Everything in the
-    host's loss sees x~: contrastive and decorrelation terms its features, terms with labels both labels (`contract.by_label`).
-    It acts in all training of clients on their training data, that of personal models included, not in passes without training,
-    on validation data, at the server, nor where a copy is tuned to be tested [inferred].
+        x~ = lambda x + (1 - lambda) x_pi, lambda ~ Beta(a, a)
+        lambda CE(f(x~), y) + (1 - lambda) CE(f(x~), y_pi)
+
+    One lambda and one random permutation pi of the batch, for every batch [BR-code]. Everything in the host's loss sees x~:
+    contrastive and decorrelation terms its features, terms with labels both labels (`contract.by_label`). It acts in all training of
+    clients on their training data, that of personal models included, not in passes without training, on validation data, at the
+    server, nor where a copy is tuned to be tested [inferred].
 
     Attributes:
         mixup_beta: a; 0.2 [BR].

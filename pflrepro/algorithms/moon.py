@@ -1,4 +1,4 @@
-"""MOON (Li, He and Song, CVPR 2021): a client's features are held near the global model's and away from its own last ones."""
+"""MOON (Li, He and Song, CVPR 2021): a client's features are pulled towards the global model's and away from its own last ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from pflrepro.trees import Tree
 
 @dataclass(frozen=True)
 class Moon(Method):
-    """MOON: CE + mu mean_b -log( e^{cos(z, z_g)/tau} / (e^{cos(z, z_g)/tau} + e^{cos(z, z_p)/tau}) ).
+    """MOON: a contrastive term pulls a client's features towards the global model's and away from those of its own last model.
+
+        CE + mu mean_b(-log(e^{cos(z, z_g) / tau} / (e^{cos(z, z_g) / tau} + e^{cos(z, z_p) / tau})))
 
     z: of the model being trained; z_g: of the received model; z_p: of the model with which the client left its last round; both
-    frozen, in evaluation mode, with the running statistics that the client holds at that step. Before its first round a client has
-    no z_p, and the term is left out [off]. z are the features of the base, without a projection [LIB, so most likely DBE: inferred];
-    the bias of DBE comes after them. A client without a step leaves its round with the received model. Averaged with p_i.
+    frozen, in evaluation mode, with the running statistics that the client has at that step. Before its first round a client has no
+    z_p, and the term is left out [off]. z are the features of the base, without a projection [LIB, so most likely DBE: inferred]; the
+    bias of DBE comes after them. A client without a step leaves its round with the received model. Averaged with p_i.
     Tested: the global model.
 
     Attributes:

@@ -18,18 +18,20 @@ from pflrepro.trees import Tree
 class PerFedAvg(Method):
     """Per-FedAvg: the server's model is the best start for one step of gradient descent at every client.
 
-    min over w of (1/N) sum_i l_i(w - alpha grad l_i(w)). Each update takes a batch of 2B, split in halves B1 and B2:
-    theta = w - alpha grad l(w; B1), v = grad l(theta; B2), w <- w - eta d, with d = v (`fo`),
-    d = v - alpha [grad l(w + delta v; B1) - grad l(w - delta v; B1)] / (2 delta) (`hf`), or
-    d = v - alpha H(w; B1) v, H the Hessian of l (`exact`: d is the gradient of l(theta(w); B2)).
+        min_w (1/N) sum_i l_i(w - alpha grad l_i(w))
+        theta = w - alpha grad l(w; B_1), v = grad l(theta; B_2), w <- w - eta d
+        fo: d = v
+        hf: d = v - alpha (grad l(w + delta v; B_1) - grad l(w - delta v; B_1)) / (2 delta)
+        exact: d = v - alpha H(w; B_1) v
 
-    Local epochs are doubled, so that there are as many updates as in FedAvg [PFL]. An incomplete batch of 2B is dropped, so a client
-    needs 2B samples. Norm layers keep the statistics of the step at theta only.
-    Tested: a copy of the received model after one step of rate alpha on one training batch of size B [PFL], in training mode.
+    B_1, B_2 are the halves of a batch of 2B, H the Hessian of l; `exact` is the gradient of l(theta(w); B_2). Local epochs are
+    doubled, so that there are as many updates as in FedAvg [LIB]. An incomplete batch of 2B is dropped, so a client needs 2B samples.
+    Norm layers keep the statistics of the step at theta only. Averaged with p_i.
+    Tested: a copy of the received model after one step of rate alpha on one training batch of size B [LIB], in training mode.
 
     Attributes:
-        variant: `fo`, `hf` or `exact`; `fo` [DBE and GPFL by PFL: author].
-        inner_rate: alpha as a multiple of the run's learning rate eta; 1, since PFLlib uses one rate for both [PFL, inferred].
+        variant: `fo`, `hf` or `exact`; `fo` [DBE and GPFL by LIB: author].
+        inner_rate: alpha as a multiple of the run's learning rate eta; 1, since PFLlib uses one rate for both [LIB, inferred].
         delta: of `hf`; 0.001 [FLB].
     """
 

@@ -21,17 +21,20 @@ TEST_ROWS = 3  # in a test, classes with fewer rows take mu_g [FDA-code]
 
 @dataclass(frozen=True)
 class PFedFDA(Method):
-    """pFedFDA: h_i is never trained; it is the Bayes classifier of z | y = c ~ N(mu_c, Sigma) with the client's priors pi_i.
+    """pFedFDA: the head is never trained; it is the Bayes classifier of Gaussian features with the client's class priors.
 
-    Client: base trained under h_i(mu_g, Sigma_g, pi_i), every batch's features and labels stored (Alg. 1, line 7); local estimates
-    mu^_i, Sigma^_i (line 8; Eqs. 6 to 8); beta_i in [0, 1] minimises the k-fold cross-entropy of the interpolated classifier
-    (line 9; Eq. 9), 0 for a client without a class of k rows [FDA-code]; mu~_i = beta_i mu^_i + (1 - beta_i) mu_g, Sigma~_i likewise
-    (lines 10, 11). Server: theta, mu_g, Sigma_g are the means of theta_i, mu~_i, Sigma~_i with weights p_i [FDA-code]. Start:
-    mu_g uniform in [0, 1) [FDA-code], Sigma_g = I.
-    Tested: the received base; the client passes once over its training part in evaluation mode (without the incomplete batch
-    where the run drops it [FDA-code]), solves beta_i and interpolates anew. After local training: the trained base with
-    h_i(mu~_i, Sigma~_i, pi_i). Every search starts at 0.5 [FDA-code]; `beta` in the client's state is that of its last local
-    training, (for means, for covariance). A client that never trained is tested in the same way: the paper's new clients.
+        z | y = c ~ N(mu_c, Sigma), h_i(mu, Sigma, pi_i)
+        mu~_i = beta_i mu^_i + (1 - beta_i) mu_g, Sigma~_i = beta_i Sigma^_i + (1 - beta_i) Sigma_g [Alg. 1, lines 10, 11]
+        beta_i = argmin_{beta in [0, 1]} CE_k(h_i(mu~_i, Sigma~_i, pi_i)) (Eq. 9)
+        server: theta = sum_i p_i theta_i, mu_g = sum_i p_i mu~_i, Sigma_g = sum_i p_i Sigma~_i [FDA-code]
+
+    The base is trained under h_i(mu_g, Sigma_g, pi_i), every batch's features and labels stored (Alg. 1, line 7); of them are the
+    local estimates mu^_i, Sigma^_i (line 8; Eqs. 6 to 8). CE_k is the k-fold cross-entropy of the interpolated classifier (line 9);
+    beta_i is 0 for a client without a class of k rows [FDA-code]. Start: mu_g uniform in [0, 1) [FDA-code], Sigma_g = I.
+    Tested: the received base; the client passes once over its training part in evaluation mode (without the incomplete batch where the
+    run drops it [FDA-code]), solves beta_i and interpolates anew. After local training: the trained base with h_i(mu~_i, Sigma~_i,
+    pi_i). Every search starts at 0.5 [FDA-code]; `beta` in the client's state is that of its last local training, (for means, for
+    covariance). A client that never trained is tested in the same way: the paper's new clients.
 
     Attributes:
         coefficients: `single` beta (recommended by the paper; Table 5's SB), `separate` ones for means and covariance (MB), or

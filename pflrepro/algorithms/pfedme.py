@@ -16,12 +16,15 @@ DECAY = 1e-3  # of theta: built into the reference's optimiser [off, LIB], not i
 
 @dataclass(frozen=True)
 class PFedMe(Method):
-    """pFedMe: min_w sum_i p_i min_theta_i { l_i(theta_i) + (lambda / 2) |theta_i - w|^2 }.
+    """pFedMe: every client has a personal model near its copy of the global one, and the copy follows the personal model.
 
-    Each round w_i = theta_i = w^t. Each batch: K times theta <- theta - eta_p (grad l(theta) + lambda (theta - w_i)
-    + 0.001 theta) on that batch, theta going on from the batch before; then w_i <- w_i - eta lambda (w_i - theta).
-    Server: w^{t+1} = (1 - beta) w^t + beta sum_i p_i w_i. The run's momentum and weight decay touch neither update;
-    lambda eta < 1 is advised. The decay 0.001 is built into the reference's optimiser [off, LIB], not in the paper's formula.
+        min_w sum_i p_i min_{theta_i}(l_i(theta_i) + (lambda/2) |theta_i - w|^2)
+        K times a batch: theta <- theta - eta_p (grad l(theta) + lambda (theta - w_i) + 0.001 theta)
+        after a batch: w_i <- w_i - eta lambda (w_i - theta)
+        server: w^{t+1} = (1 - beta) w^t + beta sum_i p_i w_i
+
+    Each round begins with w_i = theta_i = w^t; theta goes on from the batch before. The run's momentum and weight decay touch neither
+    update; lambda eta < 1 is advised. The decay 0.001 is built into the reference's optimiser [off, LIB], not in the paper's formula.
     Tested: theta_i of the last local training.
 
     Attributes:
@@ -39,13 +42,13 @@ class PFedMe(Method):
     beta: NonNegative = 1.0
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
-        return super().init_client(setup, info) | Tree(held=setup.pick("shared", "personal"))
+        return super().init_client(setup, info) | Tree(personal=setup.pick("shared", "personal"))
 
     def phases(self, clock: Clock) -> list[Phase]:
         return [Phase(optimiser="plain")]
 
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
-        return super().model(common, own, client, ctx) | client.held
+        return super().model(common, own, client, ctx) | client.personal
 
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         received = super().model(common, own, client, ctx)
@@ -62,7 +65,7 @@ class PFedMe(Method):
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)
-        return kept | Tree(held=self.trained(local, ctx).only(client.held)), upload
+        return kept | Tree(personal=self.trained(local, ctx).only(client.personal)), upload
 
     def trained(self, local: Tree, ctx: Context) -> Tree:
         return local.theta

@@ -30,7 +30,7 @@ class Part:
     buffers: Tree = field(default_factory=Tree)
 
 
-def held(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]:
+def as_kind(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]:
     """`parts` with these groups (all, where none is named) of another kind."""
     return {name: replace(part, kind=kind) if not groups or name in groups else part for name, part in parts.items()}
 
@@ -39,9 +39,11 @@ def held(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]
 class Draw:
     """A table of numbers, one entry of `shape` a step: `uniform` in [0, 1), `normal`, or `beta` with (a, b).
 
-    `common`: a phase's table is drawn once for all clients, step by step; else each client has numbers of its own.
     Two are not random: `step`, the number of the step in its phase, and `pass`, the number of the pass over the client's data in
     which it is (with a fixed number of steps: as many passes as fit into the samples drawn before), both from 0.
+
+    Attributes:
+        common: a phase's table is drawn once for all clients, step by step; else each client has numbers of its own.
     """
 
     distribution: Literal["uniform", "normal", "beta", "step", "pass"]

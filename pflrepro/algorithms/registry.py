@@ -28,6 +28,12 @@ def build_method(name: str, options: Mapping[str, Any] | None = None) -> Method:
 
     Raises `UserError` for unknown names or options, values of the wrong type, equal hyper-parameter names of two parts, and
     combinations that no paper defines.
+
+    Example:
+        >>> build_method("fedprox", {"mu": 0.1})
+        FedProx(mu=0.1)
+        >>> build_method("fedavg+dbe").kappa
+        50.0
     """
     method_class = _composed(name)
     given, known = dict(options or {}), domains(method_class)

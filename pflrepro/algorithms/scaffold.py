@@ -17,16 +17,18 @@ from pflrepro.trees import Tree, select
 class Scaffold(Method):
     """SCAFFOLD: each client corrects its gradient by the difference of a global and an own control variate.
 
-    y <- y - eta (g(y) - c_i + c), from y = w^t, T_i steps. Then, for the shared groups,
-    c_i+ = c_i - c + (w^t - y) / (T_i eta), the paper's option II [PFL; inferred for DBE: same authors, same platform].
-    Server: w^{t+1} = w^t + eta_g (1/m) sum (y_i - w^t); c <- c + (1/N) sum (c_i+ - c_i). No sum is weighted [PFL; the theory's].
-    All control variates start at 0 and c_i stays as it is while its client is absent, or takes no step.
+        client: y <- y - eta (g(y) - c_i + c)
+        client: c_i^+ = c_i - c + (w^t - y) / (T_i eta)
+        server: w^{t+1} = w^t + eta_g (1/m) sum_{i in S_t} (y_i - w^t)
+        server: c <- c + (1/N) sum_{i in S_t} (c_i^+ - c_i)
 
-    With client momentum rho, w^t - y is no longer eta times the sum of T gradients; T is then replaced by
-    the number of `momentum.effective_steps`, exact for a constant gradient [FedNTD repository].
+    For the shared groups; a client takes T_i steps from y = w^t. The second line is the paper's option II [LIB; inferred for DBE: same
+    authors, same platform]. No sum is weighted [LIB; the theory's]. All control variates start at 0, and c_i stays as it is while its
+    client is absent, or takes no step. With client momentum rho, w^t - y is no longer eta times the sum of T gradients; T is then
+    replaced by the number of `momentum.effective_steps`, exact for a constant gradient [FedNTD repository]. Tested: the global model.
 
     Attributes:
-        server_rate: eta_g; 1.0 [PFL].
+        server_rate: eta_g; 1.0 [LIB].
     """
 
     server_rate: Positive = 1.0

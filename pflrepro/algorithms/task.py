@@ -24,7 +24,10 @@ class Task:
     """The problem without seed and without weights.
 
     Attributes:
-        clients: N. classes: C. features: K, the length of z. largest: training samples of the largest client, on the host.
+        clients: N.
+        classes: C.
+        features: K, the length of z.
+        largest: training samples of the largest client, on the host.
         info: one row a client: `id` [N], `n` [N] training samples (without the validation share), `counts` [N, C] of the same.
         base, head: the network as functions (params, buffers, x, training) -> (output, buffers).
         local_epochs, local_steps, batch_size, momentum, rounds, participation: the run's settings that a method's formulas may need.
@@ -86,8 +89,12 @@ class Source(Protocol):
     """What `Method.supply` may draw from: the clients' training samples, and the proxy data of the run where it has some.
 
     Attributes:
-        shape: of one sample as it is trained on. classes: C. clients: N. batch_size: the run's.
-        rows: one int64 array of training rows a client. labels: the label of every row, on the host.
+        shape: of one sample as it is trained on.
+        classes: C.
+        clients: N.
+        batch_size: the run's.
+        rows: one int64 array of training rows a client.
+        labels: the label of every row, on the host.
         proxy_rows: number of proxy samples, 0 without.
     """
 
@@ -135,13 +142,17 @@ class Context:
     """The moment in which a function of a method is called, for ONE client.
 
     Attributes:
-        task: the problem. kinds: group -> kind, from `layout`.
+        task: the problem.
+        kinds: group -> kind, from `layout`.
         common, own: what `send` gave: one copy for all, and this client's row.
         client, info: this client's persistent state and its row of `task.info`, with its `slot` (see `Method.send`).
         steps: phase name -> the number of steps that this client takes in it this round.
         scalars: device scalars: `rate` (the run's learning rate), `t` (the round), `rates` and `decays` of the phase's groups.
-        phase: the running phase. role: whose gradient is taken (`shared`, `personal`). clock: on the host only, else None.
-        buffers: group -> running statistics that `forward` reads; training: whether batch statistics are used.
+        phase: the running phase.
+        role: whose gradient is taken (`shared`, `personal`).
+        clock: on the host only, else None.
+        buffers: group -> running statistics that `forward` reads.
+        training: whether batch statistics are used.
         differentiate: (function, params) -> (gradients, out); the backend's way to take a gradient.
             It detaches `params`; for derivatives of derivatives use `torch.func` inside the function.
         key: [2] numbers in [0, 1) that the network's own random draws of this batch follow from; None for a network without any.

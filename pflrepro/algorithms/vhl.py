@@ -25,20 +25,22 @@ _MEAN, _STD = 0.5, 0.25  # of the virtual images, which have a normalisation of 
 
 @dataclass(frozen=True)
 class VHL(Method):
-    """VHL: CE(real) + alpha CE(virtual) + gamma SupCon(real and sg virtual) + 0.1 SupCon(virtual), FedAvg otherwise.
+    """VHL: all clients train on the same virtual images besides, and real features are drawn to virtual ones of their class.
 
-    Virtual images come from an untrained StyleGAN-v2, one latent distribution a class (`pflrepro.models.stylegan2`), as many of each
-    class; cropped at random after padding by 4, and flipped, once when the set is made (in both released codes whenever one is
+        CE(x) + alpha CE(x_v) + gamma SupCon(z, sg(z_v)) + cluster_weight SupCon(z_v)
+        SupCon = mean_a(-(1/|P(a)|) sum_{p in P(a)} log(e^{u_a u_p / tau} / sum_{q != a} e^{u_a u_q / tau}))
+
+    Virtual images x_v come from an untrained StyleGAN-v2, one latent distribution a class (`pflrepro.models.stylegan2`), as many of
+    each class; cropped at random after padding by 4, and flipped, once when the set is made (in both released codes whenever one is
     taken). Every step draws `virtual_batch` of them with replacement. Their classes are C further ones: the head, one linear layer,
     has 2C outputs [off].
 
-    SupCon of samples a, unit features u, temperature tau: -(1/|P(a)|) sum_{p in P(a)} log(e^{u_a u_p / tau} / sum_q e^{u_a u_q / tau}),
-    q all others, P(a) those of them with the class of a; 0 where there are none, mean over all samples. The first one, L_align, is
-    taken over the whole batch, B real samples and V detached virtual ones, all of them anchors [off, BR-code], where virtual class
-    c is real class c; of a mixed batch (Mixup) over the mixed samples, by share with both classes. The second is among the
-    virtual ones alone. Running statistics are those of the real samples as they are trained on.
+    SupCon: samples a with unit features u_a, P(a) the others of the class of a; 0 where there are none. The first one, L_align, is
+    taken over the whole batch, B real samples and V detached virtual ones, all of them anchors [off, BR-code], where virtual class c
+    is real class c; of a mixed batch (Mixup) over the mixed samples, by share with both classes. The second is among the virtual ones
+    alone. Running statistics are those of the real samples as they are trained on.
 
-    Tested: w, the first C outputs.
+    Averaged with p_i. Tested: w, the first C outputs.
 
     Attributes:
         virtual_samples: 2000 (CIFAR10, RotatedMNIST; CIFAR100: 20000) [BR].
@@ -103,9 +105,9 @@ class VHL(Method):
         value, real = super().loss(params, local, batch, ctx)
         if "virtual" not in batch:
             return value, real
-        held = ctx.common.supplied.virtual
-        rows = below(batch.virtual, len(held.y))
-        y, virtual = held.y[rows], self.forward(params, held.x[rows], ctx)
+        virtual_data = ctx.common.supplied.virtual
+        rows = below(batch.virtual, len(virtual_data.y))
+        y, virtual = virtual_data.y[rows], self.forward(params, virtual_data.x[rows], ctx)
         value = value + self.virtual_weight * F.cross_entropy(virtual.logits, self.target(y, ctx))
         v = self.unit(virtual)
         near = self.align(params, real, v.detach(), y, batch, ctx)

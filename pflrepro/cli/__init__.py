@@ -1,4 +1,4 @@
-"""The command `pflrepro`: reads the command line, calls the room that does the work, prints one answer.
+"""The command `pflrepro`: reads the command line, calls the package that does the work, prints one answer.
 
 Exit codes: 0 done, 1 a run failed (or `doctor` or `data verify` found something broken), 2 bad input, 75 stopped by SIGTERM or
 SIGHUP with all saved, 130 interrupted. Every message to the user is one line on standard error; with PFLREPRO_TRACEBACK=1 the

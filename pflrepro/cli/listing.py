@@ -1,4 +1,4 @@
-"""`pflrepro list`: what the house holds, by name."""
+"""`pflrepro list`: what there is, by name."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ def check_selected_receivers(subject: Subject) -> None:
             same(
                 {name: scores[name][t][outside]},
                 {name: scores[name][t - 1][outside]},
-                "an absent client holds what it held",
+                "an absent client keeps what it had",
             )
 
 

@@ -82,7 +82,8 @@ class Subject:
     """A method on one network, and the runs that its checks share.
 
     Args:
-        method: a registered name or `module:Class`, a class, or an instance. options: its hyper-parameters.
+        method: a registered name or `module:Class`, a class, or an instance.
+        options: its hyper-parameters.
         model: a name in `pflrepro.models.MODELS`; with batch norm, incomplete batches are dropped.
         zero_rate: options that stop all learning of the method's own, beside the run's rate of 0.
         moves: entries of the state that a rate of 0 does not hold still, by the start of their path -> why.
@@ -194,7 +195,7 @@ def renumbered_simulation(order: Sequence[int]) -> type[Simulation]:
 def reordered(value: np.ndarray, order: Sequence[int], name: str) -> np.ndarray:
     """`value` with every axis of clients (all axes of length N) in another order; a history's first axis is its rounds.
 
-    What belongs to the places in the cohort stays: places are dealt out by the clients' draws.
+    What belongs to the places in the cohort stays: places are assigned by the clients' draws.
     """
     if "/slot/" in name:
         return value

@@ -24,14 +24,16 @@ SHIFT_REVISION = 1  # of all that `pflrepro.data.shifts` does: raise it where th
 class Arrays:
     """The decoded arrays of one data set, in the cache's row order (pooled: official training rows, then test rows).
 
-    x:       [N, ...] samples, as stored (uint8 images, float sensor arrays, integer token ids); not normalised.
-    y:       int64 [N], labels 0 .. C-1.
-    split:   uint8 [N] or None; 0 = official training row, 1 = official test row.
-    group:   int64 [N] or None; the writer, patient, user or domain of a row.
-    classes: text [C] or None; the names of the classes.
-    shift:   what is done to the samples once their clients are known (see `pflrepro.data.shifts`); "" for nothing. Not in the file.
-
     Raises `CorruptFile` if the arrays do not fit together.
+
+    Attributes:
+        x: [N, ...] samples, as stored (uint8 images, float sensor arrays, integer token ids); not normalised.
+        y: int64 [N], labels 0 .. C-1.
+        split: uint8 [N] or None; 0 = official training row, 1 = official test row.
+        group: int64 [N] or None; the writer, patient, user or domain of a row.
+        classes: text [C] or None; the names of the classes.
+        shift: what is done to the samples once their clients are known (see `pflrepro.data.shifts`); "" for nothing. Not in the
+            file.
     """
 
     name: str

@@ -12,8 +12,9 @@ PADDING = 4  # pixels at every side [BR, the usual choice for 32x32 images]
 def crop_and_flip(x: Tensor, numbers: Tensor, black: Tensor) -> Tensor:
     """Each image of x [..., B, C, H, W] cropped at random after padding, and flipped left to right half of the time.
 
-    numbers: [..., B, 3] uniform in [0, 1): where the crop starts, from the top and from the left, and the flip (below 1/2).
-    black: the value of the padding, a number or [C, 1, 1].
+    Args:
+        numbers: [..., B, 3] uniform in [0, 1): where the crop starts, from the top and from the left, and the flip (below 1/2).
+        black: the value of the padding, a number or [C, 1, 1].
     """
     images, drawn = x.reshape(-1, *x.shape[-3:]), numbers.reshape(-1, 3)
     count, _, height, width = images.shape

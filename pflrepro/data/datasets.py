@@ -54,6 +54,11 @@ def load_arrays(
 
     With `strict`, arrays other than the published ones (by their fingerprint) are refused; without, only their form is checked.
     Raises `MissingData` (how to get it, what works offline), `CorruptFile`, or `UserError` for an unknown name.
+
+    Example:
+        >>> digits = load_arrays("digits")  # bundled with scikit-learn
+        >>> digits.x.shape, digits.x.dtype.name, digits.y[:5].tolist()
+        ((1797, 8, 8), 'uint8', [0, 1, 2, 3, 4])
     """
     from pflrepro.data.arrays import read_arrays
 

@@ -31,10 +31,12 @@ class Federation:
     """Samples on a device and each client's training, validation and test rows.
 
     Attributes:
-        x: [n, ...] raw samples as stored (uint8 images stay uint8). y: [n] int64 labels.
+        x: [n, ...] raw samples as stored (uint8 images stay uint8).
+        y: [n] int64 labels.
         rows: split ("train", "valid", "test") -> one int64 array of row numbers a client, on the host.
-        classes: C, the number of labels. unit: (scale, offset), a sample is trained on as scale * x + offset; each of them one
-            number, or one a channel (the first axis of a sample).
+        classes: C, the number of labels.
+        unit: (scale, offset), a sample is trained on as scale * x + offset; each of them one number, or one a channel (the first
+            axis of a sample).
         name: the data set's name, for pictures and messages.
         proxy: samples of another origin that methods may hand to all clients, as a federation of their own; or None.
 
@@ -91,8 +93,10 @@ class Federation:
     ) -> Federation:
         """The federation of a data set's arrays and a partition of them, with what its clients see instead where it has a shift.
 
-        seed: of the partition. root: the data root, where shifts find the official test rows and keep corrupted images.
-        device: where the samples are moved first, so that what clients see is made there.
+        Args:
+            seed: of the partition.
+            root: the data root, where shifts find the official test rows and keep corrupted images.
+            device: where the samples are moved first, so that what clients see is made there.
         """
         rows = {side: [np.asarray(part.cpu()) for part in getattr(partition, side)] for side in ("train", "test")}
         x, y = (torch.from_numpy(values).to(device) for values in (arrays.x, arrays.y))

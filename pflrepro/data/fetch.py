@@ -28,8 +28,10 @@ class DownloadFailed(RunFailed):
 class Policy:
     """How patient a download is.
 
-    timeout: seconds without a byte (or below `slowest` bytes/s) until a mirror counts as stalled; tries: connections a mirror and
-    file; loopback_http: also take plain http from this very machine (for tests; every other address must be https).
+    Attributes:
+        timeout: seconds without a byte (or below `slowest` bytes/s) until a mirror counts as stalled.
+        tries: connections a mirror and file.
+        loopback_http: also take plain http from this very machine (for tests; every other address must be https).
     """
 
     timeout: float = 20.0

@@ -10,8 +10,10 @@ import numpy as np
 def total_variation(counts: Any) -> np.ndarray:
     """Total-variation distance of each client's label distribution to the pooled one, in [0, 1]: float64 [N].
 
-    counts: samples of each client and class, integers [N, C] (array or tensor on the host). 1/2 sum_k |n_ik / n_i - n_k / n|; NaN for
-    a client without samples.
+    1/2 sum_k |n_ik / n_i - n_k / n|; NaN for a client without samples.
+
+    Args:
+        counts: samples of each client and class, integers [N, C] (array or tensor on the host).
     """
     counts = np.asarray(counts, dtype=np.float64)
     pooled = counts.sum(0) / max(counts.sum(), 1.0)

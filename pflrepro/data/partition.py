@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pflrepro.data.partitions.dealing import divide
+from pflrepro.data.partitions.dividing import divide
 from pflrepro.data.partitions.kind import Data, Spec
 from pflrepro.data.partitions.parse import PARTITIONS, parse
 from pflrepro.data.partitions.rows import as_integers
@@ -35,9 +35,12 @@ __all__ = ["PARTITIONS", "Partition", "partition"]
 class Partition:
     """Row numbers (int64, on the labels' device) of each client's training part and test part; all are disjoint.
 
-    The papers' own recipes keep the order of the papers' files; all other kinds list rows in ascending order.
-    labels: int64 [n] of the divided data set, spec: the specification's text, as far as they are known; a partition with labels shows
-    itself with its class counts.
+    The papers' own recipes keep the order of the papers' files; all other kinds list rows in ascending order. A partition with labels
+    shows itself with its class counts.
+
+    Attributes:
+        labels: int64 [n] of the divided data set, where they are known.
+        spec: the specification's text, where it is known.
     """
 
     train: Sequence[Tensor]
@@ -56,7 +59,8 @@ class Partition:
     def counts(self, labels: Tensor | None = None, classes: int | None = None) -> Tensor:
         """Samples (training + test) of each client and class: int64 [N, C]; C defaults to the largest label + 1.
 
-        labels: of the data set, by default the partition's own; `UserError` if it has none.
+        Args:
+            labels: of the data set, by default the partition's own; `UserError` if it has none.
         """
         labels = self.labels if labels is None else labels
         if labels is None:
@@ -121,20 +125,29 @@ def partition(
 ) -> Partition:
     """Divide a data set among clients, and each client's samples into a training and a test part.
 
-    labels: int64 [n], on any device. clients: N; None where the specification itself tells it (counts, group, group-classes,
-    file). seed: of the partition, apart from any run's seed. groups: [n], needed by the kinds that start with `group`.
-    min_size: smallest total (training + test) of a client; default 40 for label skew by classes [LIB-era], 63 for pFedFDA's, 1
-    else; 0 allows empty clients. For pfllib-pathological it enters the sizes' lower bound; a given partition (counts, group,
-    group-classes, file) is taken as it is, without empty clients unless min_size is 0.
-    test_share: floor((1 - test_share) n_i) samples of client i are training samples, with "+stratified" nearly so in each of its
-    classes, a single one of a class being a training sample; a `file` brings its own split. A client with a single sample would have
-    nothing to train on: it is an error too unless min_size is 0 (or the split a file's).
-
     With an option such as "+of=50" the data are divided among 50 clients, and `clients` of these are returned; min_size is that of
     the 50. With "+of=all" they are chosen from as many as the data have (group, group-classes, counts). Clients that join later are
     `new_clients` of `pflrepro.data.partitions.parse`.
 
     Raises `UserError` for an impossible request, at the latest after 1,000 draws (pFedFDA's kinds: 50,000).
+
+    A client with a single sample would have nothing to train on: it is an error too unless min_size is 0 (or the split a file's).
+
+    Args:
+        labels: int64 [n], on any device.
+        clients: N; None where the specification itself tells it (counts, group, group-classes, file).
+        seed: of the partition, apart from any run's seed.
+        groups: [n], needed by the kinds that start with `group`.
+        min_size: smallest total (training + test) of a client; default 40 for label skew by classes [LIB-era], 63 for pFedFDA's, 1
+            else; 0 allows empty clients. For pfllib-pathological it enters the sizes' lower bound; a given partition (counts,
+            group, group-classes, file) is taken as it is, without empty clients unless min_size is 0.
+        test_share: floor((1 - test_share) n_i) samples of client i are training samples, with "+stratified" nearly so in each of
+            its classes, a single one of a class being a training sample; a `file` brings its own split.
+
+    Example:
+        >>> parts = partition("pathological:2", torch.arange(100) % 10, clients=5, seed=1, min_size=1)
+        >>> parts.counts().gt(0).sum(1).tolist()  # classes of each client
+        [2, 2, 2, 2, 2]
     """
     spec = parse(spec)
     labels = _checked_labels(labels)

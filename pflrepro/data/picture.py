@@ -28,7 +28,8 @@ ROWS, CLASSES = 100, 10  # clients and classes of a client that a page lists
 def bubbles(counts: np.ndarray, title: str = "") -> Figure:
     """One disc a client and class, its area proportional to the samples; a map where clients or classes are more than 20.
 
-    `counts`: integers [clients, classes], at least one positive.
+    Args:
+        counts: integers [clients, classes], at least one positive.
     """
     counts = _checked(counts)
     clients, labels = counts.shape
@@ -134,7 +135,9 @@ def _examples(largest: int) -> list[int]:
 def counts_html(title: str, counts: np.ndarray, sizes: Mapping[str, Sequence[int]]) -> str:
     """A partition as a notebook shows it: sizes, classes a client, heterogeneity, and a line a client (the first 100).
 
-    `counts`: samples [clients, classes]; `sizes`: part ("training", "test") -> samples of each client.
+    Args:
+        counts: samples [clients, classes].
+        sizes: part ("training", "test") -> samples of each client.
     """
     counts = np.asarray(counts)
     each, held, distances = counts.sum(1), (counts > 0).sum(1), total_variation(counts)

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-# FedBR's ten angles [FedBR A], in degrees.
+# FedBR's ten angles [BR A], in degrees.
 ANGLES = tuple(range(0, 150, 15))
 CHUNK = 2**20  # pixel numbers at a time, 8 MiB: memory stays bounded however many pictures there are
 
@@ -21,7 +21,8 @@ CHUNK = 2**20  # pixel numbers at a time, 8 MiB: memory stays bounded however ma
 def rotate(pictures: Tensor, degrees: Tensor | float) -> Tensor:
     """Pictures [n, ..., height, width], each turned by its angle, as new pixels of the same type on the same device.
 
-    degrees: [n], an angle a picture, or one for all of them.
+    Args:
+        degrees: [n], an angle a picture, or one for all of them.
     """
     count, (height, width) = len(pictures), pictures.shape[-2:]
     # float64, in which PIL computes: an angle such as 0.1 stays what it is

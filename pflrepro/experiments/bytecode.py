@@ -19,8 +19,10 @@ NOTES = frozenset({"__doc__", "__firstlineno__", "__static_attributes__"})  # wh
 class Reads:
     """What a function and those inside it read.
 
-    variables: names looked up among the globals, without `__file__` and the like. names: all names, of attributes too, and the
-    strings that may be names for `getattr`. imports: (module, names from it or None, level of a relative import).
+    Attributes:
+        variables: names looked up among the globals, without `__file__` and the like.
+        names: all names, of attributes too, and the strings that may be names for `getattr`.
+        imports: (module, names from it or None, level of a relative import).
     """
 
     variables: set[str] = field(default_factory=set)

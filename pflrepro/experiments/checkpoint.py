@@ -21,8 +21,11 @@ _META, _STATE = "meta", "state/"
 class Checkpoint:
     """A half-done run.
 
-    round: rounds done. state: what `Simulation.state_of` gave. attempts: one record for each process that worked on the run so far
-    (the rounds it started at, backend, device, seconds...), see `pflrepro.experiments.environment`.
+    Attributes:
+        round: rounds done.
+        state: what `Simulation.state_of` gave.
+        attempts: one record for each process that worked on the run so far (the rounds it started at, backend, device, seconds...),
+            see `pflrepro.experiments.environment`.
     """
 
     round: int

@@ -35,11 +35,17 @@ TEST_COLUMNS = ("one", "other", "difference", "p", "adjusted", "test", "pairs")
 def compare(runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> Compared:
     """Runs beside each other, those that differ only in the seed as one line; or as they are grouped, label -> runs, one a seed.
 
-    rule: what is taken from a curve (`pflrepro.metrics.selection`). Raises `UserError` where there are no runs, or other things.
+    Raises `UserError` where there are no runs, or other things.
+
+    Args:
+        rule: what is taken from a curve (`pflrepro.metrics.selection`).
 
     Example:
-        compared = pflrepro.compare(pflrepro.run(experiments))  # of two methods, say, three seeds each
-        compared.table, compared.tests, compared.curves()
+        >>> import pflrepro
+        >>> methods = [pflrepro.Experiment.for_dataset(name, "digits", clients=5, rounds=2) for name in ("local", "fedavg")]
+        >>> compared = compare(pflrepro.run(methods, progress=False))  # three seeds each would be better
+        >>> list(compared.table.index), list(compared.table.columns)[:4]
+        (['local', 'fedavg'], ['accuracy', 'spread', 'low', 'high'])
     """
     return Compared(runs, rule)
 
@@ -47,8 +53,9 @@ def compare(runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best
 class Compared:
     """What `compare` gives. Accuracies are in per cent.
 
-    runs: label -> runs, one a seed. A label, where none was given, is the method, and what else of the configuration is not the same in
-    all lines.
+    Attributes:
+        runs: label -> runs, one a seed. A label, where none was given, is the method, and what else of the configuration is not the
+            same in all lines.
     """
 
     def __init__(self, runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> None:

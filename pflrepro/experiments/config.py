@@ -69,7 +69,8 @@ class Experiment(Brief):
     """One run: a method on data, with one seed. Checked on construction; every wrong value is a one-line `UserError`.
 
     Attributes:
-        algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`. options: the method's own settings, as pairs or a mapping.
+        algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`.
+        options: the method's own settings, as pairs or a mapping.
         model: a name in `pflrepro.models.MODELS`, with `@layer` cut elsewhere.
         settings: the protocol.
         seed: of everything but the partition.
@@ -102,7 +103,13 @@ class Experiment(Brief):
     ) -> Experiment:
         """An experiment with the data set's preset (network, partition, settings).
 
-        `overrides`: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`; what is not given is the preset's.
+        Args:
+            overrides: any field of `Settings`, of `DataConfig`, or `model`, `seed`, `dtype`; what is not given is the preset's.
+
+        Example:
+            >>> experiment = Experiment.for_dataset("fedavg+dbe", "digits", partition="dirichlet:0.1", clients=5, lr=0.02)
+            >>> experiment.algorithm, experiment.model, experiment.data.clients, experiment.settings.lr
+            ('fedavg+dbe', 'cnn-digits', 5, 0.02)
         """
         preset = find(dataset).preset
         of_data = {f.name for f in fields(DataConfig)} - {"dataset"}
@@ -122,7 +129,8 @@ class Experiment(Brief):
     def from_dict(cls, values: Mapping[str, Any], *, recorded: bool = False) -> Experiment:
         """The experiment that `to_dict` describes; `UserError` for unknown or missing fields.
 
-        `recorded`: a description of a run that was made, whose names were checked then; no method or module is looked up.
+        Args:
+            recorded: a description of a run that was made, whose names were checked then; no method or module is looked up.
         """
         parts = {"data": DataConfig, "settings": Settings}
         if not isinstance(values, Mapping) or not all(isinstance(values.get(part), Mapping) for part in parts):

@@ -25,7 +25,7 @@ def attempt(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], star
 
 
 def environment(attempts: Sequence[Mapping[str, Any]], history: Mapping[str, np.ndarray], dtype: str) -> dict[str, Any]:
-    """The content of `environment.json`.
+    """What a run was made with, as its record keeps it.
 
     Top level: what the last attempt had (`backend`, `device`, `workers`, `chunk`, `threads`, `seeds_together`), `versions`,
     `platform`; `timings` in seconds (`training` and `evaluation` as in the history, a share of what seeds side by side took;

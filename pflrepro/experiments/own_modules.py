@@ -30,7 +30,8 @@ def own_import(space: dict[str, Any], name: str, names: tuple[str, ...] | None, 
     """The user's module that an `import` in code with the globals `space` binds; None for other modules, which are not loaded for
     this, and where it fails, as it may under a `try`.
 
-    name, names, level: as in `__import__`: what is imported, the names from it, how many packages up a relative import goes.
+    Args:
+        name, names, level: as in `__import__`: what is imported, the names from it, how many packages up a relative import goes.
     """
     top = name.partition(".")[0]
     try:

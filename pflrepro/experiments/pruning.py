@@ -29,7 +29,10 @@ def prune(store: Store, *, states: bool = False, dry_run: bool = False) -> list[
     """Remove the damaged folders that were set aside and what killed processes left (`leftovers`), with `states` also the kept states
     of finished runs; nothing of a run that somebody trains.
 
-    Histories and readings stay; what needs a state again trains the run again. dry_run: only say what would go.
+    Histories and readings stay; what needs a state again trains the run again.
+
+    Args:
+        dry_run: only say what would go.
     """
     freed = leftovers(store, remove=not dry_run)
     for folder in sorted((store.root / "runs").glob("*.damaged-*")):

@@ -30,9 +30,13 @@ Moment = str | int  # "best", "last", or a round
 class Run:
     """A finished run, as far as it was asked for.
 
-    id: of the run, whatever its length. experiment: what was asked for; the folder of a partition's file is not recorded.
-    identity: all that decides its numbers. history: arrays by name, see `pflrepro.experiments.history`. environment: what it was made
-    with, see `pflrepro.experiments.environment`. folder: where it lies, or the file of a run that is kept without states.
+    Attributes:
+        id: of the run, whatever its length.
+        experiment: what was asked for; the folder of a partition's file is not recorded.
+        identity: all that decides its numbers.
+        history: arrays by name, see `pflrepro.experiments.history`.
+        environment: what it was made with, see `pflrepro.experiments.environment`.
+        folder: where it lies, or the file of a run that is kept without states.
     """
 
     id: str

@@ -46,7 +46,8 @@ def run(
     is read as far as it is asked for. Runs that another process is making are waited for.
 
     Args:
-        store: where runs are kept (a `Store` or its folder). data_root: where the data sets are.
+        store: where runs are kept (a `Store` or its folder).
+        data_root: where the data sets are.
         backend, device, workers, memory: see `pflrepro.simulation.Simulation`; none of them is part of a run's identity.
         progress: show a bar, where there is a terminal or a notebook.
         checkpoint_every: seconds between checkpoints, written after a round; 0 = after every round.
@@ -57,6 +58,13 @@ def run(
     Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
     engine fails; what was checkpointed until then is resumed by the next call. A process that gets SIGTERM or SIGHUP meanwhile finishes
     its round, writes where it is, and ends with exit code 75 (`Stopped`), unless the program handles these signals itself.
+
+    Example:
+        >>> from pflrepro import Experiment
+        >>> seeds = [Experiment.for_dataset("fedper", "digits", clients=5, rounds=2, seed=seed) for seed in range(2)]
+        >>> runs = run(seeds, progress=False)
+        >>> runs[0].history["correct"].shape, len(runs)  # tests: before any training and after each round; clients
+        ((3, 5), 2)
     """
     single = isinstance(experiments, Experiment)
     jobs = identify([experiments] if single else experiments, data_root)

@@ -60,9 +60,11 @@ class Health(NamedTuple):
 class Store(Listed):
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
-    The folder need not exist. Raises `UserError` if the name belongs to a file or can be nobody's. `made`: the ids of the runs that
-    were trained through this object. `behind`: a folder of compact runs (`pflrepro.experiments.compact`) that is looked into where
-    the store has nothing; None: those that came with the package.
+    The folder need not exist. Raises `UserError` if the name belongs to a file or can be nobody's.
+
+    Attributes:
+        made: the ids of the runs that were trained through this object.
+        behind: a folder of `compact` runs, looked into where the store has nothing; None: those that came with the package.
     """
 
     def __init__(self, root: str | Path | None = None, behind: str | Path | None = None) -> None:
@@ -90,7 +92,8 @@ class Store(Listed):
     ) -> Run | None:
         """The run of an experiment with the data of this data root, as far as it is asked for, or None.
 
-        known: what was found before, which is not read again; a run that is found joins it.
+        Args:
+            known: what was found before, which is not read again; a run that is found joins it.
         """
         place = (run_id(experiment, data_root), experiment)
         found = (known or {}).get(place) or self.answer(*place)
@@ -158,21 +161,23 @@ class Store(Listed):
         found = {question.text: question for question in (*questions(run.folder), *compact.questions(file))}
         return sorted(found.values(), key=lambda each: (each.name, each.round, each.text))
 
-    def get(self, id: str, *, held: bool = False) -> Run | None:
+    def get(self, id: str, *, locked: bool = False) -> Run | None:
         """The whole run with this id, or None; a damaged one is reported and set aside, unless another process uses it.
 
-        A shorter beginning of an id stands for the only run, here or in `behind`, that has it; `UserError` where there is none, or
-        several. `held`: the caller holds the run's lock.
+        A shorter beginning of an id stands for the only run, here or in `behind`, that has it; `UserError` for none or several.
+
+        Args:
+            locked: the caller holds the run's lock.
         """
         if len(id) < ID_LENGTH:
             id = self.id_of(id)
-            return self.get(id, held=held) or self.compact(id)
+            return self.get(id, locked=locked) or self.compact(id)
         if not is_done(self.folder(id)):
             return None
         try:
             return read_run(self.folder(id))
         except CorruptFile as error:
-            if not held:
+            if not locked:
                 return self._look_again(id)
             self.set_aside(id, str(error))
             return None
@@ -246,7 +251,7 @@ class Store(Listed):
             )
             return None
         try:
-            return self.get(id, held=True)
+            return self.get(id, locked=True)
         finally:
             lock.release()
 
@@ -345,7 +350,8 @@ class Store(Listed):
     ) -> Run:
         """Write the results and, last, the mark that the run is done; what they replace goes then.
 
-        `experiment`: what was asked for; the history may be longer.
+        Args:
+            experiment: what was asked for; the history may be longer.
         """
         folder = self.folder(id)
         kept = {

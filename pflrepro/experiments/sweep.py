@@ -112,7 +112,8 @@ def sweep(
     """The finished runs of all experiments, in their order.
 
     Args:
-        launcher: `serial`, `processes`, or a function as described above. jobs: processes at a time; default: one a core.
+        launcher: `serial`, `processes`, or a function as described above.
+        jobs: processes at a time; default: one a core.
         the rest: see `run`. With several processes each has one worker by default and shows no bar.
 
     Raises `UserError` for bad input, before anything runs; `RunFailed` that names every run that failed, after all others are done.

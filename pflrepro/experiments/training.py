@@ -50,8 +50,10 @@ class Job:
 class Machine:
     """How runs are computed, which changes their numbers by rounding at most.
 
-    checkpoint_every: seconds between checkpoints, 0 = after every round. simulate: what makes the engine; None: `Simulation`.
-    keep: the moments whose states are kept besides the last (`best`, rounds).
+    Attributes:
+        checkpoint_every: seconds between checkpoints, 0 = after every round.
+        simulate: what makes the engine; None: `Simulation`.
+        keep: the moments whose states are kept besides the last (`best`, rounds).
     """
 
     backend: str = "auto"
@@ -107,7 +109,7 @@ def train(jobs: Sequence[Job], store: Store, machine: Machine, progress: Progres
             else:
                 busy.append(job)
         # Another process may have finished one between the caller's look and the lock.
-        lacking = [job for job in mine if not done(job, store, machine.keep, held=True)]
+        lacking = [job for job in mine if not done(job, store, machine.keep, locked=True)]
         groups = _groups(lacking, store, machine)
         for group in groups:
             _train_group(group, store, machine, progress)
@@ -128,9 +130,9 @@ def _groups(jobs: Sequence[Job], store: Store, machine: Machine) -> list[Group]:
     return sorted(groups.values(), key=lambda group: -group.round)
 
 
-def done(job: Job, store: Store, keep: Sequence[Moment] = (), *, held: bool = False) -> bool:
+def done(job: Job, store: Store, keep: Sequence[Moment] = (), *, locked: bool = False) -> bool:
     """Whether the store has all of a job that is asked for, the states of the moments `keep` among it."""
-    run = store.get(job.id, held=held)
+    run = store.get(job.id, locked=locked)
     run = None if run is None else run.answering(job.experiment)
     if run is None and not keep:
         return store.answer(job.id, job.experiment) is not None  # one that came with the package
@@ -193,7 +195,7 @@ def _train_group(group: Group, store: Store, machine: Machine, progress: Progres
 
 def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, store: Store, machine: Machine) -> None:
     """Put a run that has come to its end into the store: its states, and its history with what it had behind that."""
-    before = store.get(job.id, held=True)
+    before = store.get(job.id, locked=True)
     whole = joined(history, None if before is None else before.history)
     for round, state in kept.items():
         store.keep_state(job.id, Checkpoint(round, state, last.attempts))

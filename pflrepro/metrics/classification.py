@@ -74,9 +74,11 @@ def confusion(labels: Any, predicted: Any, classes: int) -> np.ndarray:
 def macro_f1(labels: Any, predicted: Any, classes: int | None = None, over: str = "occurring") -> np.ndarray:
     """Unweighted mean over classes of F1_c = 2 TP_c / (2 TP_c + FP_c + FN_c), float64 [...].
 
-    over: `occurring`, the classes that occur in the labels or the predictions (scikit-learn's default; GRP-FED on one client
-        [inferred: GRP 5]); `labels`, those in the labels (GRP-FED on the pooled test set); `all`, where one in neither counts 0.
-    classes: C; default: as many as occur.
+    Args:
+        over: `occurring`, the classes that occur in the labels or the predictions (scikit-learn's default; GRP-FED on one client
+            [inferred: GRP 5]); `labels`, those in the labels (GRP-FED on the pooled test set); `all`, where one in neither counts
+            0.
+        classes: C; default: as many as occur.
 
     Example:
         >>> round(float(macro_f1([0, 0, 1, 1], [0, 1, 1, 1])), 4)
@@ -127,9 +129,12 @@ def auc_by_class(labels: Any, scores: Any) -> np.ndarray:
 def auc(labels: Any, scores: Any, average: str = "macro") -> np.ndarray:
     """One-vs-rest area under the ROC curve, float64 [...].
 
-    average: `macro`, the mean over the classes for which it is defined (others are left out: a client of one class has none and gets
-    NaN); `weighted`, the same by the number of samples of a class; `micro`, over all pairs of (sample, class) at once [recalled: LIB].
     Give probabilities: a class's order over samples changes with the softmax, and logits of two samples have no common zero.
+
+    Args:
+        average: `macro`, the mean over the classes for which it is defined (others are left out: a client of one class has none and
+            gets NaN); `weighted`, the same by the number of samples of a class; `micro`, over all pairs of (sample, class) at once
+            [recalled: LIB].
 
     Example:
         >>> float(auc([0, 0, 1], [[0.9, 0.1], [0.6, 0.4], [0.5, 0.5]]))

@@ -21,9 +21,13 @@ class Comparison:
     """A paired test of a against b.
 
     Attributes:
-        difference: mean of a - b. statistic, p: two-sided; NaN where the test is not defined (one pair).
-        pairs: complete pairs that were used. ties: of these, those with a = b. dropped: pairs with a missing side (NaN).
-        test: `wilcoxon`, `t` or `permutation`. least_p: the smallest p that this many pairs can give (0 for the t test).
+        difference: mean of a - b.
+        statistic, p: two-sided; NaN where the test is not defined (one pair).
+        pairs: complete pairs that were used.
+        ties: of these, those with a = b.
+        dropped: pairs with a missing side (NaN).
+        test: `wilcoxon`, `t` or `permutation`.
+        least_p: the smallest p that this many pairs can give (0 for the t test).
     """
 
     difference: float

@@ -57,7 +57,7 @@ def gaussian_overhead(backbone: int, linear: int, gaussian: int) -> float:
 
 
 def millions_sent(cost: Cost) -> float:
-    """The parameters that travel in the wider of the two directions, in millions [FedBR Table 7].
+    """The parameters that travel in the wider of the two directions, in millions [BR Table 7].
 
     FedCM counts twice there, as it sends the global momentum along; pseudo-data that are sent once do not count.
 
@@ -75,9 +75,12 @@ class Timing:
     """The time of a run, in seconds on the machine that ran it.
 
     Attributes:
-        iteration: mean time of a round, from training to tests. evaluation: the part of it that tests take. aggregation: the part that
-            the server takes (its phases, aggregation, the clients' stores); NaN for a run made before that was kept.
-        iterations: rounds to convergence, see `curves.iterations_to_convergence`. total: iterations * iteration.
+        iteration: mean time of a round, from training to tests.
+        evaluation: the part of it that tests take.
+        aggregation: the part that the server takes (its phases, aggregation, the clients' stores); NaN for a run made before that
+            was kept.
+        iterations: rounds to convergence, see `curves.iterations_to_convergence`.
+        total: iterations * iteration.
     """
 
     iteration: float
@@ -95,10 +98,12 @@ class Timing:
 def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -> Timing:
     """Time a round, rounds to convergence and their product, from a run's history [DBE Table 6c, in minutes there; LIB].
 
-    evaluation: whether the tests of a round belong to its time [LIB: they do]. FedBR's Table 7 (time a round without communication)
-        is `iteration` with evaluation=False.
-    skip: evaluations behind the untrained one whose rounds are left out as warm-up [LIB: round 0], if others remain.
     Several seeds of one launch share its time, so that compared methods should be run alike. `UserError` if nothing was trained.
+
+    Args:
+        evaluation: whether the tests of a round belong to its time [LIB: they do]. FedBR's Table 7 (time a round without
+            communication) is `iteration` with evaluation=False.
+        skip: evaluations behind the untrained one whose rounds are left out as warm-up [LIB: round 0], if others remain.
 
     Example, whose first round is warm-up:
         >>> run = {"round": [0, 1, 2], "seconds": [0, 9, 4], "seconds_aggregation": [0, 3, 1], "seconds_evaluation": [2, 2, 2]}
@@ -124,7 +129,10 @@ def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -
 class TimeShares:
     """Where a local iteration of pFedFDA spends its time, in percent, one number a client [N] (its Algorithm 1, lines 7, 8, 9).
 
-    network: passes through the network. estimation: means and covariance. interpolation: the search for beta, mixing included.
+    Attributes:
+        network: passes through the network.
+        estimation: means and covariance.
+        interpolation: the search for beta, mixing included.
     """
 
     network: np.ndarray
@@ -201,8 +209,12 @@ def training_flops(simulation: Simulation, index: int = 0, clients: Sequence[int
 
 @dataclass(frozen=True)
 class PeakMemory:
-    """result: what the function gave. peak: the largest memory while it ran, in bytes, of its process or on the GPU. before: what was
-    taken when it started. `increase` is the difference.
+    """What a function gave, and the memory that it needed, in bytes.
+
+    Attributes:
+        result: what the function gave.
+        peak: the largest memory while it ran, of its process or on the GPU.
+        before: what was taken when it started.
     """
 
     result: Any

@@ -20,8 +20,12 @@ NEVER = "-"  # as FedBR's tables print a threshold that was not reached
 def rounds_to(threshold: float, curve: Any, rounds: Any = None) -> int | None:
     """The first evaluated round whose accuracy is at least `threshold`; None if there is none [FedBR, "rounds for X %"].
 
-    curve: [E] accuracies in the unit of the threshold (the paper's is the plain mean over the test environments of the aggregated
-    model: `accuracy.mean_over_clients`). rounds: the round of each evaluation; default 0, 1, 2, ... NaN never counts as reached.
+    NaN never counts as reached.
+
+    Args:
+        curve: [E] accuracies in the unit of the threshold (the paper's is the plain mean over the test environments of the
+            aggregated model: `accuracy.mean_over_clients`).
+        rounds: the round of each evaluation; default 0, 1, 2, ...
 
     Example:
         >>> rounds_to(0.8, [0.1, 0.79, 0.8, 0.7], rounds=[0, 2, 4, 6]), rounds_to(0.9, [0.1, 0.8])
@@ -37,8 +41,11 @@ def rounds_to(threshold: float, curve: Any, rounds: Any = None) -> int | None:
 def speed_up(rounds: Sequence[int | None], reference: int | None = None) -> list[float]:
     """How many times fewer rounds each row needs: reference / rounds; NaN where the threshold, or the reference, was not reached.
 
-    reference: the rounds of the row that counts as 1.0; default: the first that reached it [FedBR: the row printed 1.0X, FedAvg
-    in Table 1, the VHL row with 2000 samples in Table 2]. 0 rounds (reached before training) give infinity.
+    0 rounds (reached before training) give infinity.
+
+    Args:
+        reference: the rounds of the row that counts as 1.0; default: the first that reached it [FedBR: the row printed 1.0X, FedAvg
+            in Table 1, the VHL row with 2000 samples in Table 2].
 
     Example:
         >>> [round(factor, 2) for factor in speed_up([828, 628, None])]

@@ -25,7 +25,8 @@ def each_training(
 ) -> Iterator[Callable[[], Tree]]:
     """One function a client that does its local training of the next round, of seed number `index`; `clients` default: all.
 
-    method: instead of the simulation's, one with the same state.
+    Args:
+        method: instead of the simulation's, one with the same state.
 
     Example:
         >>> import pflrepro

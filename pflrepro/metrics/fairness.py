@@ -22,7 +22,8 @@ class ClientSpread:
     """The spread over clients of one evaluation (scalars), or of all evaluations of a run (arrays [E]).
 
     Attributes:
-        mean: plain mean over clients. pooled: sum_i correct_i / sum_i n_i.
+        mean: plain mean over clients.
+        pooled: sum_i correct_i / sum_i n_i.
         std: population standard deviation (ddof 0), unweighted [GPFL Table 3, LIB].
         std_unbiased: the same with ddof 1 [FDA-code: the brackets of pFedFDA's tables]; NaN for one client.
         variation: coefficient of variation, std / pooled [GPFL Table 3, printed times 100].
@@ -101,7 +102,8 @@ def std(accuracies: Any, ddof: int = 0) -> np.ndarray:
 def variation(accuracies: Any, overall: Any = None) -> np.ndarray:
     """Coefficient of variation: std / `overall`, float64 [...].
 
-    overall: the pooled accuracy of the same evaluation [GPFL Table 3]; default: the plain mean over clients.
+    Args:
+        overall: the pooled accuracy of the same evaluation [GPFL Table 3]; default: the plain mean over clients.
 
     Example:
         >>> float(variation([0.25, 0.75])), float(variation([0.25, 0.75], overall=0.625))

@@ -39,7 +39,8 @@ def bootstrap(
 ) -> Interval:
     """The interval of the mean of `values` [n] (one a seed, or one a client), by scipy.stats.bootstrap.
 
-    method: `percentile`, or `bca`, bias-corrected and accelerated (Efron 1987); values that are all equal give [v, v].
+    Args:
+        method: `percentile`, or `bca`, bias-corrected and accelerated (Efron 1987); values that are all equal give [v, v].
 
     Example, whose resampled means are 0, 0.5 and 1 with probability 1/4, 1/2 and 1/4:
         >>> found = bootstrap([0.0, 1.0])
@@ -63,9 +64,12 @@ def over_clients(
 ) -> Interval:
     """The interval of an accuracy when clients are resampled, each with its correct predictions and its test samples.
 
-    correct: [N] or, for several seeds, [S, N] (summed over seeds first: clients are the same in all). samples: [N] test samples.
-    pooled: sum_i correct_i / sum_i n_i [LIB]; False: the plain mean of the clients' accuracies. Clients without test samples are
-    left out.
+    Clients without test samples are left out.
+
+    Args:
+        correct: [N] or, for several seeds, [S, N] (summed over seeds first: clients are the same in all).
+        samples: [N] test samples.
+        pooled: sum_i correct_i / sum_i n_i [LIB]; False: the plain mean of the clients' accuracies.
 
     Example, with accuracies of 1/2 and 3/4:
         >>> found = over_clients([1, 3], [2, 4])
@@ -85,7 +89,8 @@ def over_weighted_clients(
 ) -> Interval:
     """The percentile interval of a weighted mean over clients of any measure, when clients are resampled with their weights.
 
-    values, weights: [N], weights positive: sum_i w_i v_i / sum_i w_i.
+    Args:
+        values, weights: [N], weights positive: sum_i w_i v_i / sum_i w_i.
 
     Example, with a mean of 250:
         >>> found = over_weighted_clients([100.0, 300.0], [1, 3])
@@ -104,8 +109,11 @@ def over_seeds_and_clients(
 ) -> Interval:
     """The percentile interval when seeds and clients are both resampled, independently of each other.
 
-    correct: [S, N]; every seed has the same clients, so rows and columns are drawn apart (Owen 2007, "the pigeonhole bootstrap", which
-    errs on the wide side). n is the number of clients. NaN with one seed or one client.
+    n is the number of clients. NaN with one seed or one client.
+
+    Args:
+        correct: [S, N]; every seed has the same clients, so rows and columns are drawn apart (Owen 2007, "the pigeonhole
+            bootstrap", which errs on the wide side).
 
     Example:
         >>> found = over_seeds_and_clients([[1, 3], [1, 3]], [2, 4])

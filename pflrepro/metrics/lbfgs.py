@@ -19,7 +19,10 @@ def minimise(
 ) -> tuple[Tensor, Tensor]:
     """(points [V, D], values [V]) after `steps` steps from `start` [V, D]; every row as if it were alone.
 
-    optimiser: `adam`, or `lbfgs` with `inner` iterations a step. A row whose value is NaN or infinite stays where it is, its value NaN.
+    A row whose value is NaN or infinite stays where it is, its value NaN.
+
+    Args:
+        optimiser: `adam`, or `lbfgs` with `inner` iterations a step.
     """
     x = start.clone()
     everyone = torch.arange(len(x), device=x.device)

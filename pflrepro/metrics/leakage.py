@@ -45,8 +45,12 @@ TARGETS = {
 def psnr(original: Tensor, recovered: Tensor, data_range: float = 1.0, start: int = 0) -> Tensor:
     """Peak signal-to-noise ratio in dB: 10 log10(data_range^2 / MSE), the mean over the dimensions from `start` on.
 
-    Infinite for equal samples, NaN where a number is NaN. data_range: largest minus smallest possible value. Arrays are taken too;
-    `UserError` for two different shapes.
+    Infinite for equal samples, NaN where a number is NaN.
+
+    Arrays are taken too; `UserError` for two different shapes.
+
+    Args:
+        data_range: largest minus smallest possible value.
 
     Example:
         >>> psnr(torch.zeros(2, 4), torch.full((2, 4), 0.1), 1.0).round(decimals=4).item()
@@ -65,7 +69,7 @@ def platform_psnr(original: Tensor, recovered: Tensor, start: int = 0) -> Tensor
     """The papers' platform's number: 20 log10(1 / sqrt(M)), M = MSE / 3, in dB [LIB, DBE-code].
 
     The factor 1/3 and the range 1 are its own: images lie in [-1, 1], recovered ones in (0, 1), and 6 to 8 dB are what a
-    reconstruction without information gives [protocol section 8]. It is `psnr` with range 1, plus 10 log10(3) = 4.77 dB.
+    reconstruction without information gives [LIB]. It is `psnr` with range 1, plus 10 log10(3) = 4.77 dB.
 
     Example:
         >>> platform_psnr(torch.zeros(2, 4), torch.full((2, 4), 0.1)).round(decimals=2).item()
@@ -81,10 +85,13 @@ class Observation:
 
     Attributes:
         network: the attacked modules as a function; its output is [B, *outputs].
-        params: stacked trees [V, ...], where gradients are taken. delta: the same keys, the observed "gradient".
-        x: the true samples [V, B, ...] as they were trained on; only for comparison. outputs: shape of one output.
-        client, batch: of each row. target: its name, for captions. activations: values that the network gives for one sample, for the
-            estimate of the memory; 0 where it is not known.
+        params: stacked trees [V, ...], where gradients are taken.
+        delta: the same keys, the observed "gradient".
+        x: the true samples [V, B, ...] as they were trained on; only for comparison.
+        outputs: shape of one output.
+        client, batch: of each row.
+        target: its name, for captions.
+        activations: values that the network gives for one sample, for the estimate of the memory; 0 where it is not known.
     """
 
     network: Network
@@ -228,8 +235,11 @@ class Attack:
             softmax(y~) [Zhu et al. 2019].
         low, high: s(x~) = low + (high - low) sigmoid(x~); 0 and 1 [LIB], also where the samples lie in [-1, 1].
         optimiser: `lbfgs`, PyTorch's without line search, `inner` iterations a step [LIB; Zhu et al. 2019], or `adam`.
-        lr: 1 for L-BFGS (PyTorch's default) [LIB]; 0.1 serves Adam [off]. steps: 100 outer steps [LIB]. inner: 20 [LIB].
-        restarts: dummies a victim; the one whose gradient matches best is kept (1 [LIB]). seed: of the dummies.
+        lr: 1 for L-BFGS (PyTorch's default) [LIB]; 0.1 serves Adam [off].
+        steps: 100 outer steps [LIB].
+        inner: 20 [LIB].
+        restarts: dummies a victim; the one whose gradient matches best is kept (1 [LIB]).
+        seed: of the dummies.
     """
 
     objective: str = "mse"
@@ -260,7 +270,8 @@ class Recovered:
     """The outcome of an attack.
 
     Attributes:
-        x: [V, B, ...] the best restart's samples. loss: [V] its matching loss; both NaN where every restart diverged.
+        x: [V, B, ...] the best restart's samples.
+        loss: [V] its matching loss; both NaN where every restart diverged.
         every, losses: [V, R, B, ...] and [V, R] of all restarts, NaN where one diverged (its loss or a sample is not finite).
         seen, attack: what was attacked and how.
     """
@@ -291,8 +302,11 @@ class Recovered:
 def recover(seen: Observation, attack: Attack = Attack(), together: int | None = None) -> Recovered:
     """Runs the attack on all rows of `seen` and all restarts, on the device of the parameters.
 
-    together: rows, with all their restarts, at a time; default: as many dummies as `MEMORY` (2 GiB) holds by the estimate of
-    `bytes_each`, one at least. The numbers stay the same within rounding. `UserError` where `seen` has no row or no sample.
+    The numbers stay the same within rounding. `UserError` where `seen` has no row or no sample.
+
+    Args:
+        together: rows, with all their restarts, at a time; default: as many dummies as `MEMORY` (2 GiB) holds by the estimate of
+            `bytes_each`, one at least.
     """
     victims, shape = len(seen.client), seen.x.shape[1:]
     if not seen.x.numel():

@@ -1,7 +1,7 @@
 """Minimum description length of features: the online codelength of a probe, many probes trained together [DBE section 4.2].
 
 All probes of a curve (subset sizes x seeds x clients) are trained together, cut into launches of similar batch widths that fit `memory`
-(`pflrepro.metrics.probe_training`); on a CPU launches are dealt out to the cores.
+(`pflrepro.metrics.probe_training`); on a CPU launches are shared out to the cores.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ NARROWEST = 0.6  # of the widest batch of a launch: narrower ones would mostly b
 class Curve:
     """A learning curve of probes.
 
-    sizes: int64 [n], ascending, the last is M. losses: float64 [seeds, n], mean negative log-likelihood of the validation part in
-    nats. samples: of the whole set.
+    Attributes:
+        sizes: int64 [n], ascending, the last is M.
+        losses: float64 [seeds, n], mean negative log-likelihood of the validation part in nats.
+        samples: of the whole set.
     """
 
     sizes: np.ndarray
@@ -92,7 +94,9 @@ def curve_sizes(pool: int, probe: Probe = PROBE) -> np.ndarray:
 def summarise(curves: Sequence[Curve | None], how: str = "mean", unit: str = "nats") -> float:
     """One number of the clients' curves, NaN if there is none; a client without a curve is left out.
 
-    how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [DBE section 4.2, not settled].
+    Args:
+        how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [DBE section 4.2, not
+            settled].
 
     Example:
         >>> short, long = (Curve(np.array([10]), np.array([[loss]]), n) for loss, n in ((1.0, 12), (2.0, 36)))
@@ -127,7 +131,8 @@ def curves(
     at least.
 
     Args:
-        classes: C, all classes; a set may lack some, or have one only. seed: keys subsets, orders and initial weights.
+        classes: C, all classes; a set may lack some, or have one only.
+        seed: keys subsets, orders and initial weights.
         memory: bytes of a launch; default: a cache's worth on a CPU, a quarter of what is free on a GPU.
         workers: threads that take launches on a CPU, default one a core. Neither changes a number beyond rounding.
 

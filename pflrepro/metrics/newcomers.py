@@ -48,7 +48,8 @@ def newcomers(
     first drawn. What the server keeps a client (FedPAC's heads) is the old clients' mean [inferred].
 
     Args:
-        federation: the new clients. index: which of the simulation's seeds.
+        federation: the new clients.
+        index: which of the simulation's seeds.
         how: `own`, the method's own way: `epochs` rounds of one local epoch without aggregation, a client's uploads come back to itself
             alone; tested right after the last of them ("method-specific warm-up", 10 epochs [DBE App. D.4]; rounds, so that every
             phase of a method has its share [inferred]). 0: tested as it arrives, adapted where the method adapts before a test
@@ -88,7 +89,8 @@ def tuned(simulation: Simulation, epochs: int = 5, parts: str = "all", index: in
     head) is left out. On FedAvg this is FedAvgFT, number for number.
 
     Args:
-        epochs: 5 [FDA-code]; 0: the copies as they are. parts: `all`, only the `head` or only the `base`.
+        epochs: 5 [FDA-code]; 0: the copies as they are.
+        parts: `all`, only the `head` or only the `base`.
         index: which of the simulation's seeds.
 
     Example:
@@ -124,7 +126,8 @@ def arrived(
 ) -> Simulation:
     """New clients with the trained server of seed number `index`, before their first round; see `newcomers`.
 
-    changes: of `Settings`; by default no round, all clients take part and receive.
+    Args:
+        changes: of `Settings`; by default no round, all clients take part and receive.
     """
     method = simulation.method
     check_replica(simulation, index)

@@ -78,12 +78,12 @@ class PerClient:
 
 
 def own(predictions: Predictions, measure: Measure | str = "accuracy") -> PerClient:
-    """Every client's model on its own test part (evaluation modes E2, E3)."""
+    """Every client's model on its own test part."""
     return _per_part(predictions, predictions.own_scores, measure)
 
 
 def of_global(predictions: Predictions, measure: Measure | str = "accuracy") -> PerClient:
-    """The server's model on every client's test part (E0); `UserError` where the method has none."""
+    """The server's model on every client's test part; `UserError` where the method has none."""
     return _per_part(predictions, _needed(predictions.global_scores, "this method has no global model"), measure)
 
 
@@ -103,10 +103,13 @@ class GrpFedScores:
 
     Attributes:
         t_g: T_g, the global model on the pooled test set; of the `ensemble` of all local models where a method has none (Local,
-            LG-FedAvg) [GRP]. global_from: which of the two it is.
-        t_p: T_p, mean over clients of the client's model on its own test part. t_r: T_r, the same on the pooled test set.
-        t_l: T_l, mean over clients of 2 T_p,m T_r,m / (T_p,m + T_r,m): what the printed numbers are, which lie below
-            t_l_of_means [inferred]. t_l_of_means: 2 T_p T_r / (T_p + T_r), as Eq. 6 reads.
+            LG-FedAvg) [GRP].
+        global_from: which of the two it is.
+        t_p: T_p, mean over clients of the client's model on its own test part.
+        t_r: T_r, the same on the pooled test set.
+        t_l: T_l, mean over clients of 2 T_p,m T_r,m / (T_p,m + T_r,m): what the printed numbers are, which lie below t_l_of_means
+            [inferred].
+        t_l_of_means: 2 T_p T_r / (T_p + T_r), as Eq. 6 reads.
         personal, general, harmonic: the vectors [N] behind T_p, T_r, T_l; a client without test samples is NaN in `personal`
             and `harmonic`, and left out of T_p and T_l.
     """

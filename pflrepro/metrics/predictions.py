@@ -36,15 +36,18 @@ class Predictions:
     """What the models of N clients give on n pooled test samples of C classes; arrays on the host, in the clients' order.
 
     Attributes:
-        classes: C. after: whether the clients' models are those behind a further local training.
+        classes: C.
+        after: whether the clients' models are those behind a further local training.
         labels: [n] of the pooled test set: the clients' test parts one after the other (a sample that two clients are tested on is
-            there twice). owner: [n] whose test part a sample is of.
+            there twice).
+        owner: [n] whose test part a sample is of.
         own_scores: [n, C] each sample's scores by its owner's model.
-        pooled_predicted: int32 [N, n], what every client's model predicts for every sample (evaluation mode E8), or None.
-        ensemble: [n, C] the mean over all N models of their softmax outputs, or of their scores (E5), or None.
+        pooled_predicted: int32 [N, n], what every client's model predicts for every sample, or None.
+        ensemble: [n, C] the mean over all N models of their softmax outputs, or of their scores, or None.
         ensemble_of: `probabilities` or `logits`.
-        global_scores: [n, C] of the server's model, as received before the training (E1); None where the method has none.
-        pooled_scores: [N, n, C], only if asked for. clients: N.
+        global_scores: [n, C] of the server's model, as received before the training; None where the method has none.
+        pooled_scores: [N, n, C], only if asked for.
+        clients: N.
     """
 
     classes: int
@@ -89,11 +92,15 @@ def predict(
 ) -> Predictions:
     """The predictions of the clients' models of seed number `index`, as the method tests them (see `client_models`).
 
-    after: False, before local training (adapted where the method adapts); True, behind a further round's local training, run on copies.
-    pooled: whether every model is tested on all test samples (N times the work); False leaves E5 and E8 out.
-    ensemble: mean of softmax `probabilities` (recommended: GRP-FED only says that outputs are ensembled [?]) or of the raw `logits`
-        [LG-FedAvg, off]. keep_scores: keep [N, n, C] too, in float32 4 N n C bytes.
     Raises `UserError` if no client has test samples.
+
+    Args:
+        after: False, before local training (adapted where the method adapts); True, behind a further round's local training, run on
+            copies.
+        pooled: whether every model is tested on all test samples (N times the work); False leaves the ensemble and these scores out.
+        ensemble: mean of softmax `probabilities` (recommended: GRP-FED only says that outputs are ensembled [?]) or of the raw
+            `logits` [LG-FedAvg, off].
+        keep_scores: keep [N, n, C] too, in float32 4 N n C bytes.
 
     Example:
         >>> import pflrepro

@@ -37,7 +37,8 @@ class Probe:
         hidden: widths of the hidden layers, ReLU between; the last layer gives C logits. Weights start as PyTorch's [?].
         lr, steps, batch: Adam (0.9, 0.999, 1e-8); n samples if there are fewer than `batch`. No early stopping.
         sizes, smallest: points of the curve, from `smallest` to the pool's size M, evenly spaced in the logarithm, rounded up.
-        seeds: probes a point. validation: share of the set kept to measure the loss on, its last samples, rounded up.
+        seeds: probes a point.
+        validation: share of the set kept to measure the loss on, its last samples, rounded up.
         draws: `without` (the library's sequential mode): a random subset of n, then reshuffled passes, the incomplete batch of a pass
             kept [inferred]. `with` (its vectorised mode, the library's default): n draws with replacement, in one fixed order
             again and again, always `batch` of them.
@@ -158,7 +159,10 @@ def _outputs(weights: list[Tensor], biases: list[Tensor], x: Tensor) -> list[Ten
 def _put_gradients(weights: list[Tensor], biases: list[Tensor], values: list[Tensor], error: Tensor) -> None:
     """Into `grad` of all weights: the derivatives of the loss, whose derivative by the logits is `error` [B, C].
 
-    values: what each layer read, and the logits. Behind a layer of values h = ReLU(.) the error of its output is 0 where h is.
+    Behind a layer of values h = ReLU(.) the error of its output is 0 where h is.
+
+    Args:
+        values: what each layer read, and the logits.
     """
     for i in reversed(range(len(weights))):
         weights[i].grad, biases[i].grad = product(values[i].T, error), error.sum(0)

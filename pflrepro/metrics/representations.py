@@ -34,8 +34,12 @@ class Features:
     """What one layer gives for samples of all clients, each through its own client's model.
 
     Attributes:
-        z: [n, K] on the simulation's device. labels, clients: int64 [n], class and client of each sample; clients ascend.
-        layer: its name. round: rounds finished. after: whether behind a further local training. count: N, the number of clients.
+        z: [n, K] on the simulation's device.
+        labels, clients: int64 [n], class and client of each sample; clients ascend.
+        layer: its name.
+        round: rounds finished.
+        after: whether behind a further local training.
+        count: N, the number of clients.
     """
 
     z: Tensor
@@ -78,7 +82,9 @@ def collect_layers(
             `features`, z^g, the output of the base; `embedded`, what the head is given (z^g + bias in DBE, f^P in GPFL);
             `logits`, the method's scores (FedRoD: the sum of both heads).
         limit: at most so many samples, drawn uniformly without replacement; the same ones at every round and layer. None: all.
-        seed: of that draw. index: which of the simulation's seeds. split: `test` or `train`.
+        seed: of that draw.
+        index: which of the simulation's seeds.
+        split: `test` or `train`.
         after: False, as received (B in DBE's figures); True, behind a further round's local training, run on copies (A).
         adapted: False leaves out what a method adapts before its tests (FedBABU's fine-tuning; DBE's MDL is taken without it).
 
@@ -151,9 +157,11 @@ def layer_features(model: ClientModel, x: Tensor, layers: Sequence[str]) -> dict
 def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed: int = 0) -> list[np.ndarray]:
     """t-SNE of all snapshots in one projection: a float64 array [n, 2] for each, from scikit-learn.
 
-    perplexity: 30 [DBE section 4.3: not stated]. Starts from the first two principal components; `seed` fixes the rest.
-    Raises `UserError` where there are not more samples than the perplexity, all samples are equal, or have one number only, and for a
-    seed outside 0..2^32 - 1 (scikit-learn's).
+    Starts from the first two principal components; `seed` fixes the rest. Raises `UserError` where there are not more samples than
+    the perplexity, all samples are equal, or have one number only, and for a seed outside 0..2^32 - 1 (scikit-learn's).
+
+    Args:
+        perplexity: 30 [DBE section 4.3: not stated].
 
     Example:
         >>> plane = tsne([torch.eye(8), torch.eye(8) + 1.0], perplexity=4.0)
@@ -220,8 +228,12 @@ def fisher_ratio(features: Features) -> np.ndarray:
 class Distance:
     """How far two models' features of the same samples are apart, means over the samples.
 
-    euclidean: ||a - b||; relative: the same over the mean ||b||; cosine: 1 - cos(a, b) (a zero vector has cosine 0). NaN without
-    samples.
+    NaN without samples.
+
+    Attributes:
+        euclidean: ||a - b||.
+        relative: the same over the mean ||b||.
+        cosine: 1 - cos(a, b) (a zero vector has cosine 0).
     """
 
     euclidean: float
@@ -295,8 +307,9 @@ class LocalBias:
         distance_own, distance_other: relative distance (see `Distance`) of local to received features on X_1 and on X_2.
         similarity_before, similarity_after: mean cosine between features of X_1 and X_2, received and local model.
         separation_before, separation_after: `class_separation` of all samples.
-        predicted_before, predicted_after: [N, C] shares of predictions over X_2. seen_before, seen_after: [N] of these, the share that
-            falls on the client's training classes (FedBR expects all after local training).
+        predicted_before, predicted_after: [N, C] shares of predictions over X_2.
+        seen_before, seen_after: [N] of these, the share that falls on the client's training classes (FedBR expects all after local
+            training).
     """
 
     distance_own: np.ndarray

@@ -23,9 +23,13 @@ ELEMENTS = 2**22  # normal numbers drawn at once
 # ---- Theorem 1 of pFedFDA ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Clients that draw features from N(mu_k, Sigma_k), one class, one round, seen from client i [pFedFDA section 4.3, appendix E].
+    """Clients that draw features from N(mu_k, Sigma_k), one class, one round, seen from client i [FDA section 4.3, appendix E].
 
-    means: float64 [N, D]. covariances: [N, D, D], symmetric and positive semidefinite. samples: [N] n_k >= 1. client: i.
+    Attributes:
+        means: float64 [N, D].
+        covariances: [N, D, D], symmetric and positive semidefinite.
+        samples: [N] n_k >= 1.
+        client: i.
     """
 
     means: np.ndarray
@@ -64,8 +68,10 @@ class Setting:
     ) -> Setting:
         """Client 0 at distance ||mu_0 - mu_g|| = `shift` from the weighted mean; all others share one mean.
 
-        samples: n_0. others: n_k of the others, default `samples`. scale: standard deviation of every feature of client 0; the
-        others have 1.
+        Args:
+            samples: n_0.
+            others: n_k of the others, default `samples`.
+            scale: standard deviation of every feature of client 0; the others have 1.
 
         Example:
             >>> setting = Setting.of_shift(shift=2.0, samples=10, clients=2, features=5)
@@ -119,7 +125,7 @@ class Risk:
 
 
 def risk(setting: Setting, beta: float | np.ndarray, cross: bool = True) -> Risk:
-    """The expected squared error of mu~_i = beta mu^_i + (1 - beta) mu^_g, exactly [pFedFDA section 6 of the notes: derived].
+    """The expected squared error of mu~_i = beta mu^_i + (1 - beta) mu^_g, exactly [derived].
 
     (1-beta)^2 ||mu_i - mu_g||^2 + (beta^2 / n_i) tr Sigma_i + (2 beta (1-beta) / N) tr Sigma_i + ((1-beta)^2 / N) tr Sigma_g.
     The third term comes from client i's samples in mu^_g. cross=False leaves it out: the paper's reading, which calls the two

@@ -25,7 +25,8 @@ def half_of_the_classes(simulation: Simulation, index: int = 0, **changes: Any) 
 
     Args:
         simulation: of one model that is trained on all classes: FedAvg with one client is training at one place.
-        index: which of its seeds. changes: of `Settings`, such as `local_epochs`; else the simulation's own.
+        index: which of its seeds.
+        changes: of `Settings`, such as `local_epochs`; else the simulation's own.
 
     Example:
         >>> import pflrepro

@@ -70,7 +70,8 @@ def dense(sizes: Sequence[int]) -> Plan:
 def perceptron(params: Tree, x: Tensor) -> Tensor:
     """Linear layers with ReLU between them: x [B, K] -> the output of the last layer; x itself without a layer.
 
-    params: `weight` and `bias` of every layer, as `first.weight` or in a tree a layer; layers in the order of their names.
+    Args:
+        params: `weight` and `bias` of every layer, as `first.weight` or in a tree a layer; layers in the order of their names.
     """
     leaves = list(params.leaves())
     for k, (bias, weight) in enumerate(zip(leaves[::2], leaves[1::2], strict=True)):
@@ -140,8 +141,9 @@ def layer_outputs(
     Each is behind the layer's non-linearity and pooling [DBE], in the layer's own shape [n, ...] (a probe takes `.flatten(1)`).
 
     Args:
-        network: from `build_model`. params, buffers: trees with the entries `base` and `head` (`buffers` may lack them where
-            there are no running statistics), as a method or `parameters_of` gives them; x in the same number type.
+        network: from `build_model`.
+        params, buffers: trees with the entries `base` and `head` (`buffers` may lack them where there are no running statistics),
+            as a method or `parameters_of` gives them; x in the same number type.
         at_split: applied to z [n, K] before the head sees it (DBE's z^g + zbar^p); the entry of the split's layer stays z^g.
 
     Example:

@@ -18,7 +18,7 @@ def mlp(shape: tuple[int, ...], classes: int, hidden: tuple[int, ...] = (32,)) -
     """Hidden layers with ReLU. x [*shape] -> z [hidden[-1]] -> logits [classes].
 
     `mlp` has one of 32, for tests and teaching. `mlp3` has 1000, 500, 100, for Amazon Review: 5,551,802 parameters for 5,000
-    inputs and 2 classes; no norm, no dropout [GPFL; protocol section 2].
+    inputs and 2 classes; no norm, no dropout [GPFL, LIB].
     """
     plan = dense((math.prod(shape), *hidden))
     plan["fc1"].insert(0, nn.Flatten())
@@ -26,7 +26,7 @@ def mlp(shape: tuple[int, ...], classes: int, hidden: tuple[int, ...] = (32,)) -
 
 
 def cnn4(shape: tuple[int, ...], classes: int) -> Plan:
-    """The papers' four-layer CNN [DBE, GPFL; protocol section 2].
+    """The papers' four-layer CNN [DBE, GPFL, LIB].
 
     Two 5x5 convolutions (32, 64 channels, stride 1, no padding), each followed by 2x2 max-pooling and ReLU, a hidden layer of
     512 with ReLU, the head. 582,026 parameters for 1x28x28 and 10 classes; 924,708 for 3x32x32 and 100; 5,694,600 for 3x64x64
@@ -62,7 +62,7 @@ def cnn_digits(shape: tuple[int, ...], classes: int, norm: bool = False) -> Plan
 
 
 def fedpac(shape: tuple[int, ...], classes: int, convolutions: int) -> Plan:
-    """FedPAC's 4- and 5-layer CNNs as pFedFDA uses them [C; pFedFDA notes section 5]; leaky ReLU 0.01, PyTorch's initialisation.
+    """FedPAC's 4- and 5-layer CNNs as pFedFDA uses them [FDA-code]; leaky ReLU 0.01, PyTorch's initialisation.
 
     5x5 convolution to 16 channels without padding, 5x5 to 32 with padding 1, in the 5-layer network also 3x3 to 64 with padding
     1; each with leaky ReLU and 2x2 max-pooling; a hidden layer of 128 with leaky ReLU, the head. Base: 115,776 parameters with
@@ -80,7 +80,7 @@ def fedpac(shape: tuple[int, ...], classes: int, convolutions: int) -> Plan:
 
 
 def domainbed_cnn(shape: tuple[int, ...], classes: int) -> Plan:
-    """DomainBed's MNIST network, FedBR's CNN for RotatedMNIST [C; FedBR notes section 5].
+    """DomainBed's MNIST network, FedBR's CNN for RotatedMNIST [BR-code].
 
     Four 3x3 convolutions with padding 1 (64, 128 with stride 2, 128, 128 channels), each followed by ReLU and then a group norm
     of 8 groups; global average pool, the head. Base 370,560 parameters for one input channel, head 1,290 for 10 classes.
@@ -96,7 +96,7 @@ def domainbed_cnn(shape: tuple[int, ...], classes: int) -> Plan:
 
 
 def vgg11(shape: tuple[int, ...], classes: int) -> Plan:
-    """The features of torchvision's VGG11 without batch norm, FedBR's network for CIFAR-10 and PACS [C; FedBR notes section 5].
+    """The features of torchvision's VGG11 without batch norm, FedBR's network for CIFAR-10 and PACS [BR-code].
 
     3x3 convolutions with padding 1 to 64, 128, 256, 256, 512, 512, 512, 512 channels with ReLU, 2x2 max-pooling behind the 1st,
     2nd, 4th, 6th and 8th; global average pool, one linear layer. Base 9,220,480 parameters for three input channels.
@@ -114,7 +114,7 @@ def vgg11(shape: tuple[int, ...], classes: int) -> Plan:
 
 
 def har_cnn(shape: tuple[int, ...], classes: int) -> Plan:
-    """The CNN for human activity recognition [DBE, GPFL; protocol section 2]: 2,253,958 parameters for 9x1x128 and 6 classes.
+    """The CNN for human activity recognition [DBE, GPFL, LIB]: 2,253,958 parameters for 9x1x128 and 6 classes.
 
     Two 1x9 convolutions (32, 64 channels), each followed by 1x2 max-pooling and ReLU; the head is the whole dense block, 1024,
     512 (with ReLU) and the classes, so that K = 1664 and z is behind `conv2`.

@@ -25,9 +25,12 @@ class ModelEntry:
     """A registered network.
 
     Attributes:
-        name, title: its name and one line about it. takes: the samples it takes, `inputs` in words.
-        splits: the layers behind which base and head can be divided, all but the last. split: where they are by default.
-        builder: "module:function" under `pflrepro.models`; options: what the function gets besides shape and classes.
+        name, title: its name and one line about it.
+        takes: the samples it takes, `inputs` in words.
+        splits: the layers behind which base and head can be divided, all but the last.
+        split: where they are by default.
+        builder: "module:function" under `pflrepro.models`
+        options: what the function gets besides shape and classes.
         start: how initial weights are drawn, one of `STARTS`.
     """
 
@@ -227,6 +230,11 @@ def build_model(
 
     `purpose` names the stream of the seed. The numbers depend on the network, not on where it is split (`cnn4@conv2`).
     Raises `UserError` for an unknown name or split, or a shape that the network does not take.
+
+    Example:
+        >>> network = build_model("cnn4", (1, 28, 28), 10, seed=0)
+        >>> network.features, tuple(network.head.state_dict()["weight"].shape)
+        (512, (10, 512))
     """
     from pflrepro.models.initialise import seeded
     from pflrepro.models.layers import assemble

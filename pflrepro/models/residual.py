@@ -18,7 +18,7 @@ Norm = Callable[[int], nn.Module]  # number of channels -> norm layer
 
 
 class SharedAffineGroupNorm(nn.Module):
-    """Group norm with one scale and one shift a group instead of a channel, eps 1e-5 [C; pFedFDA notes section 5]."""
+    """Group norm with one scale and one shift a group instead of a channel, eps 1e-5 [FDA-code]."""
 
     def __init__(self, groups: int, channels: int) -> None:
         super().__init__()
@@ -31,8 +31,13 @@ class SharedAffineGroupNorm(nn.Module):
 
 
 def norm_layer(kind: str, dims: int = 2) -> Norm:
-    """`batch`; `groups:G`, a group norm of G groups; `each:C`, of C channels a group; `shared:C`, the same with
-    `SharedAffineGroupNorm`. dims: 1 for signals, 2 for images."""
+    """A norm layer's constructor by name.
+
+    Args:
+        kind: `batch`; `groups:G`, a group norm of G groups; `each:C`, of C channels a group; `shared:C`, the same with
+            `SharedAffineGroupNorm`.
+        dims: 1 for signals, 2 for images.
+    """
     if kind == "batch":
         return (nn.BatchNorm1d, nn.BatchNorm2d)[dims - 1]
     word, _, number = kind.partition(":")
@@ -111,13 +116,15 @@ def _initialised(plan: Plan) -> Plan:
 
 
 def resnet18(shape: tuple[int, ...], classes: int, norm: str = "batch", stem: str = "imagenet") -> Plan:
-    """ResNet-18 as torchvision's [protocol section 2]: 11,279,112 parameters for three channels and 200 classes.
+    """ResNet-18 as torchvision's [LIB]: 11,279,112 parameters for three channels and 200 classes.
 
-    stem: `imagenet`, 7x7 convolution with stride 2 and 3x3 max-pooling with stride 2, also on 64x64 [LIB]; `small`, a 3x3
-    convolution with stride 1 and no pooling, customary for images of 32x32 [inferred: no paper states one].
-    norm: `batch` [GPFL, DBE]; `each:32`, group norm of 32 channels a group (base 11,176,512); `shared:32`, the same with one
-    scale and shift a group, pFedFDA's (base 11,167,212, confirmed by its Table 8 [C]).
     DBE's positions are CONV-B1 (`conv`), B1-B2 .. B4-POOL (`b1` .. `b4`), POOL-FC (`pool`).
+
+    Args:
+        stem: `imagenet`, 7x7 convolution with stride 2 and 3x3 max-pooling with stride 2, also on 64x64 [LIB]; `small`, a 3x3
+            convolution with stride 1 and no pooling, customary for images of 32x32 [inferred: no paper states one].
+        norm: `batch` [GPFL, DBE]; `each:32`, group norm of 32 channels a group (base 11,176,512); `shared:32`, the same with one
+            scale and shift a group, pFedFDA's (base 11,167,212, confirmed by its Table 8 [FDA-code]).
     """
     channels, *_ = image(shape)
     layer = norm_layer(norm)
@@ -139,11 +146,13 @@ def resnet_cifar(
 ) -> Plan:
     """ResNet for CIFAR: 3x3 stem to 16 channels, three stages of 16, 32, 64 channels, K = 64.
 
-    GRP-FED's "ResNet-30" is not of the form 6n + 2 [GRP-FED notes section 6]: read as 30 convolutions in residual blocks, `blocks`
+    GRP-FED's "ResNet-30" is not of the form 6n + 2 [inferred]: read as 30 convolutions in residual blocks, `blocks`
     = 5, 5, 5 (the body of ResNet-32, default), or as 30 layers with weights, 5, 5, 4. FedBR's released code holds 3, 3, 3 with
-    group norm of 2 groups [C]. Shortcuts are parameter-free, as for CIFAR in the paper that introduced ResNets [inferred].
-    norm: `batch`, or `groups:8`, our choice where GRP-FED's network is wanted without running statistics [inferred].
-    hidden: the head has a hidden layer of 64 [P; width ?], else it is linear.
+    group norm of 2 groups [BR-code]. Shortcuts are parameter-free, as for CIFAR in the paper that introduced ResNets [inferred].
+
+    Args:
+        norm: `batch`, or `groups:8`, our choice where GRP-FED's network is wanted without running statistics [inferred].
+        hidden: the head has a hidden layer of 64 [GRP; width ?], else it is linear.
     """
     channels, *_ = image(shape)
     layer = norm_layer(norm)
@@ -158,11 +167,13 @@ def resnet_cifar(
 
 
 def resnet_ecg(shape: tuple[int, ...], classes: int, norm: str = "batch") -> Plan:
-    """GRP-FED's "5-layer 1D ResNet" for ECG [P; layer shapes are the notes' own, section 6 ?].
+    """GRP-FED's "5-layer 1D ResNet" for ECG [GRP; layer shapes: inferred ?].
 
-    Convolution of width 7, stride 2, to 32 channels; residual blocks of two convolutions of width 5 to 64 and to 128 channels,
-    each with stride 2 and a 1x1 shortcut with norm; global average pool, K = 128. The head has a hidden layer of 128 [P; width ?].
-    norm: `batch` [inferred], or `groups:8`, our choice.
+    Convolution of width 7, stride 2, to 32 channels; residual blocks of two convolutions of width 5 to 64 and to 128 channels, each
+    with stride 2 and a 1x1 shortcut with norm; global average pool, K = 128. The head has a hidden layer of 128 [GRP; width ?].
+
+    Args:
+        norm: `batch` [inferred], or `groups:8`, our choice.
     """
     channels, length = signal(shape)
     layer = norm_layer(norm, dims=1)

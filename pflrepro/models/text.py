@@ -33,7 +33,7 @@ class MeanEmbedding(nn.Module):
 
 
 def fasttext(shape: tuple[int, ...], classes: int, vocabulary: int = VOCABULARY, valid_only: bool = False) -> Plan:
-    """fastText [DBE, GPFL; protocol section 2]: 3,157,508 parameters for a vocabulary of 98,635 and 4 classes, K = 32.
+    """fastText [DBE, GPFL, LIB]: 3,157,508 parameters for a vocabulary of 98,635 and 4 classes, K = 32.
 
     Embedding of 32 (N(0, 1), id 0 is padding), its mean over all 200 positions, padding included [LIB], a linear layer to 32
     without non-linearity, the head. `valid_only` leaves padding out of the mean (a reading, not the papers').

@@ -9,7 +9,7 @@ from pflrepro.models.inputs import image
 from pflrepro.models.layers import LOGITS, Plan
 
 WIDTH, HEADS, HIDDEN = 256, 4, 512
-ATTENTION_DROPOUT, PATH_DROPOUT = 0.1, 0.1  # [C]
+ATTENTION_DROPOUT, PATH_DROPOUT = 0.1, 0.1  # [BR-code]
 
 
 class Tokens(nn.Module):
@@ -44,9 +44,10 @@ class Attention(nn.Module):
 
 
 class Encoder(nn.Module):
-    """s <- s + attention(norm1(s)); s <- norm2(s); s <- s + mlp(s): the second residual branches off behind norm2 [C].
+    """s <- s + attention(norm1(s)); s <- norm2(s); s <- s + mlp(s): the second residual branches off behind norm2 [BR-code].
 
-    `attention` and `path`: probabilities to drop an attention weight, and to drop a branch of a sample.
+    Attributes:
+        attention, path: probabilities to drop an attention weight, and to drop a branch of a sample.
     """
 
     def __init__(self, width: int, heads: int, hidden: int, attention: float = 0.0, path: float = 0.0) -> None:
@@ -73,7 +74,7 @@ class SequencePool(nn.Module):
 
 
 def cct(shape: tuple[int, ...], classes: int, blocks: int = 7, dropout: bool = True) -> Plan:
-    """CCT-7/3x1 of Compact-Transformers [C; FedBR notes section 5]: base 3,757,569 parameters for 3x32x32, K = 256.
+    """CCT-7/3x1 of Compact-Transformers [BR-code]: base 3,757,569 parameters for 3x32x32, K = 256.
 
     One 3x3 convolution to 256 channels without bias, ReLU, 3x3 max-pooling with stride 2: a token a position, 256 for 32x32
     (other sizes have as many as fit). 7 encoders with 4 heads and a hidden layer of 512, layer norm, sequence pooling, the head.

@@ -5,7 +5,6 @@ from pflrepro.papers import claims as claims
 from pflrepro.papers import counted_artefacts as counted_artefacts
 from pflrepro.papers import dbe as dbe
 from pflrepro.papers import dbe_models as dbe_models
-from pflrepro.papers import dealt as dealt
 from pflrepro.papers import demo as demo
 from pflrepro.papers import engine as engine
 from pflrepro.papers import exploring as exploring
@@ -39,6 +38,7 @@ from pflrepro.papers import scoring as scoring
 from pflrepro.papers import sentences as sentences
 from pflrepro.papers import settings as settings
 from pflrepro.papers import showing as showing
+from pflrepro.papers import shown_partitions as shown_partitions
 from pflrepro.papers import studied as studied
 from pflrepro.papers import studies as studies
 from pflrepro.papers import template as template

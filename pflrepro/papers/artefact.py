@@ -33,12 +33,18 @@ LEVELS = {
 class Row(Brief):
     """One line of a table or of a figure: a method as the paper prints it, and what it is here.
 
-    key: the row's own name, so that one method may stand in many rows. algorithm: our method, with plug-ins (`fedavg+dbe`).
-    options: its own settings where the paper's value is not our default; by_model: (network, settings) for some networks only; by_data:
-    (data set, settings) for some data only.
-    changes: fields of `pflrepro.Settings` that this row has otherwise (the epochs of a sweep). measure: in place of the columns'.
-    setting: fields of the column's setting that this row has otherwise (a network cut elsewhere). aliases: other names under which the
-    published files list the row; printed: entries of them that single it out beside the column's. note: what a reader must know of it.
+    Attributes:
+        key: the row's own name, so that one method may stand in many rows.
+        algorithm: our method, with plug-ins (`fedavg+dbe`).
+        options: its own settings where the paper's value is not our default.
+        by_model: (network, settings) for some networks only.
+        by_data: (data set, settings) for some data only.
+        changes: fields of `pflrepro.Settings` that this row has otherwise (the epochs of a sweep).
+        measure: in place of the columns'.
+        setting: fields of the column's setting that this row has otherwise (a network cut elsewhere).
+        aliases: other names under which the published files list the row.
+        printed: entries of them that single it out beside the column's.
+        note: what a reader must know of it.
     """
 
     key: str
@@ -79,10 +85,13 @@ def row(label: str, algorithm: str = "", *, key: str = "", **more: Any) -> Row:
 class Column:
     """One column: a setting and a measure, and where the paper's numbers stand.
 
-    printed: entries of the published files (`dataset`, `model`, `setting`) that single a cell out: equal, or for `setting` pairs or
-    words that it holds. group: what it shares with columns beside it. digits: printed decimals, where not the measure's.
-    rows: keys of the rows that have a cell in it (None: all). plugins, options: what every row's method is combined with here, `mixup`
-    or `mixup+fedbr`, and its settings.
+    Attributes:
+        printed: entries of the published files (`dataset`, `model`, `setting`) that single a cell out: equal, or for `setting`
+            pairs or words that it holds.
+        group: what it shares with columns beside it.
+        digits: printed decimals, where not the measure's.
+        rows: keys of the rows that have a cell in it (None: all).
+        plugins, options: what every row's method is combined with here, `mixup` or `mixup+fedbr`, and its settings.
     """
 
     key: str
@@ -134,11 +143,16 @@ def column(
 class Scale:
     """How much of an artefact is run.
 
-    rounds: at most (0: as many as the paper). seeds: so many. every: tests behind every so many rounds (0: the paper's). share:
-    of every client's training samples. patience: None: the paper's stop rule; 0: none. rows, columns: the keys of what is run
-    (None: all).
-    instead: column key -> the setting that stands in for one whose data or network are not to be had. options: (row key, options) that
-    make a method affordable. stand_in: all settings are small ones on embedded data.
+    Attributes:
+        rounds: at most (0: as many as the paper).
+        seeds: so many.
+        every: tests behind every so many rounds (0: the paper's).
+        share: of every client's training samples.
+        patience: None: the paper's stop rule; 0: none.
+        rows, columns: the keys of what is run (None: all).
+        instead: column key -> the setting that stands in for one whose data or network are not to be had.
+        options: (row key, options) that make a method affordable.
+        stand_in: all settings are small ones on embedded data.
     """
 
     name: str
@@ -198,10 +212,14 @@ def paper_of(id: str) -> str:
 class Artefact:
     """One table or figure of a paper (or one of our own), as data.
 
-    sources: published tables, the first that holds a cell gives its value, a later one a missing spread. tolerance: the least
-    difference, in the measure's unit, that counts as one. trials: seeds of the paper. spread: what the printed spread is over,
-    `trials` or `clients`. views: what is shown, the first of them the table. about: what it is and what it claims. found: what our runs
-    showed, written from results.
+    Attributes:
+        sources: published tables, the first that holds a cell gives its value, a later one a missing spread.
+        tolerance: the least difference, in the measure's unit, that counts as one.
+        trials: seeds of the paper.
+        spread: what the printed spread is over, `trials` or `clients`.
+        views: what is shown, the first of them the table.
+        about: what it is and what it claims.
+        found: what our runs showed, written from results.
     """
 
     id: str

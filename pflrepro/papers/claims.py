@@ -32,7 +32,8 @@ Place = tuple[str, str]  # row key, column key
 class Sample:
     """The values of one cell: seed -> number; seed -> (a number a client, its weight) where there are such; whether it still rises.
 
-    each: what these are, where not clients.
+    Attributes:
+        each: what these are, where not clients.
     """
 
     label: str
@@ -44,7 +45,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A weighted sum of cells that is claimed to be above zero. said: the claim in words."""
+    """A weighted sum of cells that is claimed to be above zero.
+
+    Attributes:
+        said: the claim in words.
+    """
 
     said: str
     weights: tuple[tuple[Place, float], ...]
@@ -59,7 +64,10 @@ class Contrast:
 class Outcome:
     """How one contrast came out: its size in the measure's unit and standard error over seeds, the test, p, and what follows.
 
-    difference: positive as claimed. adjusted: p after Holm's correction over the claims of the artefact. places: the cells.
+    Attributes:
+        difference: positive as claimed.
+        adjusted: p after Holm's correction over the claims of the artefact.
+        places: the cells.
     """
 
     said: str
@@ -87,8 +95,11 @@ class Outcome:
 class Claim:
     """A claim: `form` says which contrasts it is made of.
 
-    rows: row keys. columns: keys (None: all of the artefact). source: the paper's section. more: what the form needs besides (`points`,
-    `k`, `at`).
+    Attributes:
+        rows: row keys.
+        columns: keys (None: all of the artefact).
+        source: the paper's section.
+        more: what the form needs besides (`points`, `k`, `at`).
     """
 
     form: str
@@ -191,9 +202,11 @@ def within(one: str, other: str, points: float, columns: Sequence[str] | None = 
 
 @dataclass(frozen=True)
 class Grid:
-    """What claims are held against: the rows and columns of an artefact, what was measured, and the direction of each column.
+    """What claims are judged by: the rows and columns of an artefact, what was measured, and the direction of each column.
 
-    lower: the cells where less is better. labels: row or column key -> as printed.
+    Attributes:
+        lower: the cells where less is better.
+        labels: row or column key -> as printed.
     """
 
     rows: tuple[str, ...]

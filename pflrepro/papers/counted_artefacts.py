@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from pflrepro.papers.artefact import Artefact, Scale
-from pflrepro.papers.dealt import Dealt
 from pflrepro.papers.settings import (
     AGNEWS_PRACTICAL,
     CIFAR100_DAGGER,
@@ -20,6 +19,7 @@ from pflrepro.papers.settings import (
     TINY_PATHOLOGICAL,
     TINY_PRACTICAL,
 )
+from pflrepro.papers.shown_partitions import ShownPartition
 from pflrepro.papers.views.counts import Counts
 
 
@@ -39,15 +39,15 @@ DBE_FIGURE6 = Artefact(
     views=(
         Counts(
             (
-                Dealt(FMNIST_PATHOLOGICAL, "fmnist_pat2_n20"),
-                Dealt(CIFAR100_PATHOLOGICAL, "cifar100_pat10_n20"),
-                Dealt(TINY_PATHOLOGICAL, "tiny_pat20_n20"),
-                Dealt(HAR_USERS, equal=False),
-                Dealt(FMNIST_PRACTICAL, "fmnist_dir0.1_n20"),
-                Dealt(CIFAR100_PRACTICAL, "cifar100_dir0.1_n20"),
-                Dealt(CIFAR100_DAGGER.with_("Cifar100, practical, 100 clients"), "cifar100_dir0.1_n100"),
-                Dealt(AGNEWS_PRACTICAL, "agnews_dir1_n20"),
-                *(Dealt(setting, f"tiny_dir{beta}_n20") for beta, setting in TINY.items()),
+                ShownPartition(FMNIST_PATHOLOGICAL, "fmnist_pat2_n20"),
+                ShownPartition(CIFAR100_PATHOLOGICAL, "cifar100_pat10_n20"),
+                ShownPartition(TINY_PATHOLOGICAL, "tiny_pat20_n20"),
+                ShownPartition(HAR_USERS, equal=False),
+                ShownPartition(FMNIST_PRACTICAL, "fmnist_dir0.1_n20"),
+                ShownPartition(CIFAR100_PRACTICAL, "cifar100_dir0.1_n20"),
+                ShownPartition(CIFAR100_DAGGER.with_("Cifar100, practical, 100 clients"), "cifar100_dir0.1_n100"),
+                ShownPartition(AGNEWS_PRACTICAL, "agnews_dir1_n20"),
+                *(ShownPartition(setting, f"tiny_dir{beta}_n20") for beta, setting in TINY.items()),
             ),
             orderings=tuple(
                 (more.label, less.label, "DBE section 5: the smaller beta, the more heterogeneous [recalled]")
@@ -55,6 +55,6 @@ DBE_FIGURE6 = Artefact(
             ),
         ),
     ),
-    about="How every scenario of the paper deals the samples (training and test) to the clients: two classes a client and up, "
+    about="How every scenario of the paper divides the samples (training and test) among the clients: two classes a client and up, "
     "Dirichlet shares of different strength, 100 clients, people. HAR's people need its data (pflrepro data get har).",
 )

@@ -38,8 +38,8 @@ def length(layer: str, metric: str = "MDL_bits") -> Measure:
 
 def _bias_size(evidence: Evidence) -> Value:
     def take(simulation: Any) -> dict[str, Any]:
-        held = simulation.replicas[0].clients.get("params", {})
-        return {"size": sum(leaf[0].numel() for leaf in held["bias"].leaves()) if "bias" in held else 0}
+        params = simulation.replicas[0].clients.get("params", {})
+        return {"size": sum(leaf[0].numel() for leaf in params["bias"].leaves()) if "bias" in params else 0}
 
     return Value(float(evidence.reading("bias-size", "last", take)["size"]))
 

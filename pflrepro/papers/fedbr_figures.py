@@ -36,7 +36,11 @@ PLACE = row("FedAvg, one client", "fedavg")
 
 
 def toy(number: int, title: str, columns: dict[str, tuple[str, str, float]], **more: object) -> Artefact:
-    """A figure of the toy; columns: key -> entry of `LocalBias`, title, factor."""
+    """A figure of the toy.
+
+    Args:
+        columns: key -> entry of `LocalBias`, title, factor.
+    """
     made = tuple(
         column(key, CENTRAL, bias(entry, said, unit="%" if factor > 1 else "", scale=factor), label=said)
         for key, (entry, said, factor) in columns.items()

@@ -255,7 +255,7 @@ TABLE5 = _table(
     ),
     views=(Table(), Points()),
     sources=("fedbr_table5",),
-    about="CIFAR10 dealt to a hundred clients, of which ten take part in a round. The paper claims that FedBR is the best here "
+    about="CIFAR10 divided among a hundred clients, of which ten take part in a round. The paper claims that FedBR is the best here "
     "too; Mixup falls below FedAvg.",
 )
 

@@ -124,7 +124,7 @@ TABLE2 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("gpfl_table2", LEADERBOARD),
-    about="GPFL against ten methods on the signals of 30 people, and on Cifar100 dealt to 30 to 500 clients or to some of 50. "
+    about="GPFL against ten methods on the signals of 30 people, and on Cifar100 divided among 30 to 500 clients or some of 50. "
     "Which 10 or 30 of the 50 clients the paper draws is not said.",
 )
 

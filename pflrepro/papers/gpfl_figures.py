@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pflrepro.papers.artefact import Artefact, column, fast, row, scales
 from pflrepro.papers.claims import best
-from pflrepro.papers.dealt import Dealt
 from pflrepro.papers.gpfl import GPFL, ROWS
 from pflrepro.papers.settings import AMAZON_DOMAINS, FMNIST_PATHOLOGICAL
+from pflrepro.papers.shown_partitions import ShownPartition
 from pflrepro.papers.views.counts import Counts
 from pflrepro.papers.views.curves import Curves
 from pflrepro.papers.views.planes import Planes, Shot
@@ -26,11 +26,11 @@ FIGURE2 = Artefact(
             (Shot("fedper", "ten"), Shot("fedproto", "ten"), Shot("gpfl", "ten", "embedded")),
             numbers=(_BY_CLIENT_AND_CLASS, "class separation"),
         ),
-        Counts((Dealt(TEN_CLIENTS, "fmnist_pat2_n10"),), name="counts"),
+        Counts((ShownPartition(TEN_CLIENTS, "fmnist_pat2_n10"),), name="counts"),
     ),
-    about="(a) How the pathological setting deals 70,000 images to ten clients; (b-d) t-SNE of the features of FedPer, FedProto and "
-    "GPFL. The paper says: GPFL has one island a client and class, FedPer's classes overlap. Which of GPFL's vectors is drawn is not "
-    "printed: what its head reads, f^P.",
+    about="(a) How the pathological setting divides 70,000 images among ten clients; (b-d) t-SNE of the features of FedPer, FedProto "
+    "and GPFL. The paper says: GPFL has one island a client and class, FedPer's classes overlap. Which of GPFL's vectors is drawn is "
+    "not printed: what its head reads, f^P.",
 )
 FIGURE3 = Artefact(
     "gpfl/figure3",

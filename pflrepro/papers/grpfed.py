@@ -19,10 +19,10 @@ import numpy as np
 from pflrepro.data.heterogeneity import selected_clients
 from pflrepro.papers.artefact import Artefact, Scale, column, fast, row, scales
 from pflrepro.papers.claims import above, best, falls, falls_across, peaks, rises
-from pflrepro.papers.dealt import Dealt
 from pflrepro.papers.measures import LARGEST_LOSS, TRAIN_LOSS
 from pflrepro.papers.prediction_measures import FARTHEST, NEAREST, grp_fed, predictions_of
 from pflrepro.papers.settings import LONG_TAILED_CIFAR10, MITBIH_PATIENTS
+from pflrepro.papers.shown_partitions import ShownPartition
 from pflrepro.papers.views.bars import ClassBars
 from pflrepro.papers.views.counts import Counts
 from pflrepro.papers.views.curves import Curves
@@ -180,7 +180,7 @@ FIGURE1 = Artefact(
     claims=(falls_across("fedavg", ("T_g", FARTHEST), source="GRP-FED Figure 1(c)"),),
     views=(
         Planes((Shot("fedavg", "T_g", title="(a) test beats"),), ("A-distance between clients",), "client", name="a"),
-        Counts((Dealt(MITBIH_PATIENTS, equal=False),), shares=True, name="b"),
+        Counts((ShownPartition(MITBIH_PATIENTS, equal=False),), shares=True, name="b"),
         ClassBars(
             f1_of_clients, "macro-F1 (%)", ("all", "nearest", *map(str, range(2, SELECTED)), "farthest"), name="c"
         ),

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 class Value:
     """What a measure finds in one run: a number, NaN where there is none.
 
-    clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None. each: what has
-    a number, where it is not a client: the rounds of a time.
+    Attributes:
+        clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None.
+        each: what has a number, where it is not a client: the rounds of a time.
     """
 
     number: float
@@ -45,9 +46,11 @@ class Value:
 class Evidence:
     """One run of a cell, and how to look further: at its models, and at the run of another row with the same seed.
 
-    beside: (row key, column key) -> the evidence of that cell with the same seed, "" being this one's own; None where it was not run.
-    newest: the simulation that was revived last, by run and round: several questions to one moment revive it once. revives: whether it
-    may be: what is not measured yet may need hours.
+    Attributes:
+        beside: (row key, column key) -> the evidence of that cell with the same seed, "" being this one's own; None where it was
+            not run.
+        newest: the simulation that was revived last, by run and round: several questions to one moment revive it once.
+        revives: whether it may be: what is not measured yet may need hours.
     """
 
     run: Run
@@ -92,11 +95,18 @@ class Evidence:
 class Measure:
     """A measure.
 
-    name: what a question calls it. title, unit: as an axis says them. better: `higher`, `lower` or "". metric: its name in the
-    published files. printed: what a published value is multiplied with to have our unit. moments: whose models it needs.
-    clients: whether its values are weighted means over clients. rule: what it takes from a curve, in words. cheaper: (scale, measure):
-    the same with less work, at a scale that cannot afford all of it. bounds: no value lies outside, so no interval reaches further.
-    settles: whether it is another number while the run is an unfinished curve; a time a round is not.
+    Attributes:
+        name: what a question calls it.
+        title, unit: as an axis says them.
+        better: `higher`, `lower` or "".
+        metric: its name in the published files.
+        printed: what a published value is multiplied with to have our unit.
+        moments: whose models it needs.
+        clients: whether its values are weighted means over clients.
+        rule: what it takes from a curve, in words.
+        cheaper: (scale, measure): the same with less work, at a scale that cannot afford all of it.
+        bounds: no value lies outside, so no interval reaches further.
+        settles: whether it is another number while the run is an unfinished curve; a time a round is not.
     """
 
     name: str
@@ -130,8 +140,10 @@ class Measure:
 def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: Any) -> Measure:
     """Test accuracy that a selection rule takes from the curve.
 
-    mean: `pooled` (correct / test samples: clients count by their test samples) or `clients` (the plain mean of the clients' accuracies
-    [BR]). after: right after local training, in place of before the next one.
+    Args:
+        mean: `pooled` (correct / test samples: clients count by their test samples) or `clients` (the plain mean of the clients'
+            accuracies [BR]).
+        after: right after local training, in place of before the next one.
     """
     chosen = check_rule(rule)
     curves = {
@@ -267,7 +279,7 @@ LOCAL_SECONDS = Measure(
 
 
 def minutes_of(rounds: int) -> Measure:
-    """The time of so many rounds at the pace of the run, without tests [pFedFDA Table 6]."""
+    """The time of so many rounds at the pace of the run, without tests [FDA Table 6]."""
 
     def of(evidence: Evidence) -> Value:
         return Value(rounds * timing(evidence.history, evaluation=False).iteration / 60.0)

@@ -73,9 +73,13 @@ def mdl(
 ) -> Measure:
     """The mean over clients of the description length of a layer's features of their own test part, in nats [DBE section 4.2].
 
-    layer: see `representations.collect_layers`; taken without what a method adapts before its tests. probe: fields of `metrics.Probe`
-    that differ from the papers', such as `CHEAP_PROBE`. clients: only the first so many. after: behind a further local training.
     The papers print "bits" without a visible conversion: their values are taken for nats.
+
+    Args:
+        layer: see `representations.collect_layers`; taken without what a method adapts before its tests.
+        probe: fields of `metrics.Probe` that differ from the papers', such as `CHEAP_PROBE`.
+        clients: only the first so many.
+        after: behind a further local training.
     """
     options = {"probe": dict(probe or {}), "clients": clients, "after": after, "layer": layer}
 
@@ -137,9 +141,11 @@ def separation(
 ) -> Measure:
     """How far apart the classes or the clients lie at a layer: what a picture of the features tells the eye, as a number.
 
-    what: of `SEPARATIONS`: `class separation`, tr S_b / tr S_w; `A-distance between clients`, in [0, 2], and `Fisher ratio of clients`
-    (median over dimensions), both a client against all others, mean over clients; `silhouette by client and class`. limit, seed: of the
-    samples, see `representations.collect_layers`.
+    Args:
+        what: of `SEPARATIONS`: `class separation`, tr S_b / tr S_w; `A-distance between clients`, in [0, 2], and `Fisher ratio of
+            clients` (median over dimensions), both a client against all others, mean over clients; `silhouette by client and
+            class`.
+        limit, seed: of the samples, see `representations.collect_layers`.
     """
     measure = SEPARATIONS[check_word("separation", what, SEPARATIONS)]
     options = {"what": what, "layer": layer, "after": after, "limit": limit, "seed": seed}
@@ -162,7 +168,8 @@ def tuned(
 ) -> Measure:
     """Test accuracy of the clients' models after plain fine-tuning of copies: of FedAvg, FedAvgFT's [FDA]; see `newcomers.tuned`.
 
-    parts: several are tried, and the best mean counts [FDA].
+    Args:
+        parts: several are tried, and the best mean counts [FDA].
     """
     tried = (parts,) if isinstance(parts, str) else parts
 
@@ -192,8 +199,11 @@ def newcomers(
 ) -> Measure:
     """Test accuracy of clients that come after the training, of a run on the first clients of a partition (`+first-of=M`).
 
-    They are the others of the M, with `how`, `epochs` and `parts` of `metrics.newcomers`; several parts are tried, and the best mean
-    counts [FDA]. corruption: of all their images, at severity 3, the data set `<name>-<corruption>-3` [FDA]; "": clean.
+    They are the others of the M, with `how`, `epochs` and `parts` of `metrics.newcomers`; several parts are tried, and the best
+    mean counts [FDA].
+
+    Args:
+        corruption: of all their images, at severity 3, the data set `<name>-<corruption>-3` [FDA]; "": clean.
     """
     tried = (parts,) if isinstance(parts, str) else parts
 
@@ -252,8 +262,13 @@ def psnr(
 ) -> Measure:
     """The platform's PSNR of what deep leakage recovers of the first batches of a round, mean over a client's, then over clients.
 
-    target: see `leakage.observe`. victims: the first so many batches (None: all); batches: of a client, 2 [LIB]; steps, inner: outer
-    and inner iterations of the attack, 100 and 20 [LIB]. Lower is better; 6 to 8 dB is what no information gives [GPFL Table 5; LIB].
+    Lower is better; 6 to 8 dB is what no information gives [GPFL Table 5; LIB].
+
+    Args:
+        target: see `leakage.observe`.
+        victims: the first so many batches (None: all).
+        batches: of a client, 2 [LIB].
+        steps, inner: outer and inner iterations of the attack, 100 and 20 [LIB].
     """
     options = {"target": target, "victims": victims, "batches": batches, "steps": steps, "inner": inner}
 
@@ -281,8 +296,10 @@ def psnr(
 def note(name: str, entry: int = 0, title: str = "") -> Measure:
     """What a method finds while it adapts before its last test, mean over clients; see `pflrepro.simulation.inspection.notes`.
 
-    entry: which number, where there are several a client (pFedFDA's `beta`: 0 for means, 1 for the covariance). NaN where the method
-    notes nothing of that name.
+    NaN where the method notes nothing of that name.
+
+    Args:
+        entry: which number, where there are several a client (pFedFDA's `beta`: 0 for means, 1 for the covariance).
     """
 
     def of(evidence: Evidence) -> Value:
@@ -310,8 +327,11 @@ _TIMED = {
 def time_share(part: str, clients: int | None = None) -> Measure:
     """The share of a local training of pFedFDA that a part of it takes, in percent, mean over clients [FDA Table 9].
 
-    part: `network`, `estimation` or `interpolation`. clients: only the first so many are timed. Timed once and kept: of the machine
-    that looked first.
+    Timed once and kept: of the machine that looked first.
+
+    Args:
+        part: `network`, `estimation` or `interpolation`.
+        clients: only the first so many are timed.
     """
     title, metric = _TIMED[check_word("part of pFedFDA's training", part, _TIMED)]
 

@@ -66,10 +66,12 @@ def find_number(
 ) -> PublishedNumber | None:
     """The printed number of one cell: the first source that holds it; a missing spread is taken from a later source.
 
-    labels: the names under which the sources print the row. where: `dataset`, `model` and `setting` that single a column out, see
-    `_holds`; empty: printed nowhere. None: no source lists the cell. A listed cell without a value gives a number with `value` NaN and
-    the source's note.
-    Raises `CorruptFile` where one source lists several numbers for it.
+    None where no source lists the cell. A listed cell without a value gives a number with `value` NaN and the source's note. Raises
+    `CorruptFile` where one source lists several numbers for it.
+
+    Args:
+        labels: the names under which the sources print the row.
+        where: `dataset`, `model` and `setting` that single a column out, see `_holds`; empty: printed nowhere.
     """
     place = tuple(where.items())
     hits = [(source, found) for source in sources if place and (found := _cell(source, labels, place, metric))]

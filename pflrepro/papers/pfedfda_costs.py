@@ -35,7 +35,7 @@ NB = row(
     key="nb",
     coefficients="none",
     aliases=("pFedFDA NB (local statistics only, beta=1)",),
-    note="beta = 1 in training and in the test: the server averages local statistics [C]",
+    note="beta = 1 in training and in the test: the server averages local statistics [FDA-code]",
 )
 SB = row("pFedFDA SB", "pfedfda", key="sb", aliases=("pFedFDA SB (single beta)",))
 MB = row(

@@ -2,9 +2,9 @@
 Theorem 1.
 
 Figure 3 (App. C.1.2): training and test images of CIFAR-10 pooled, 6,000 a class; class by class over the clients by Dirichlet(alpha),
-a client with n/M samples gets no more, drawn again until the smallest client has 63 samples [pFedFDA-code]. M = 100 clients, as in the
+a client with n/M samples gets no more, drawn again until the smallest client has 63 samples [FDA-code]. M = 100 clients, as in the
 tables; the figure's own number is not stated [?]. The code's random seed is not known, so ours is a draw of the same recipe, not the
-printed one. Theorem 1 [pFedFDA section 4.3, appendix E] prints no number; what is drawn is the exact error behind its bound.
+printed one. Theorem 1 [FDA section 4.3, appendix E] prints no number; what is drawn is the exact error behind its bound.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pflrepro.metrics.cost import gaussian_overhead, gaussian_size
 from pflrepro.metrics.theory import Setting, best_beta, bound, fit_constant, risk, simulate
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.counted_artefacts import every_scale
-from pflrepro.papers.dealt import Dealt
 from pflrepro.papers.settings import fda
+from pflrepro.papers.shown_partitions import ShownPartition
 from pflrepro.papers.views.counts import Counts
 from pflrepro.papers.views.exact import Check, Exact, Found
 from pflrepro.papers.views.sizes import Size, Sizes
@@ -35,11 +35,11 @@ FIGURE3 = Artefact(
     scales=every_scale("the partitions depend on the class sizes only"),
     views=(
         Counts(
-            (Dealt(SHARP), Dealt(MILD)),
+            (ShownPartition(SHARP), ShownPartition(MILD)),
             orderings=((SHARP.label, MILD.label, "pFedFDA App. C.1.2: less so as alpha grows"),),
         ),
     ),
-    about="How Dirichlet shares deal CIFAR-10 to 100 clients: the larger alpha, the less a client's classes differ from all.",
+    about="How Dirichlet shares divide CIFAR-10 among 100 clients: the larger alpha, the less a client's classes differ from all.",
 )
 
 

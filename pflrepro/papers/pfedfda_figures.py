@@ -67,7 +67,7 @@ EPOCHS = (1, 2, 5, 10, 20)
 
 
 def _trained_for(epochs: int) -> tuple[Row, Row]:
-    """Both methods; FedAvgFT tunes for as many epochs as a round has [C]."""
+    """Both methods; FedAvgFT tunes for as many epochs as a round has [FDA-code]."""
     changes, said = {"local_epochs": epochs}, f"E = {epochs}"
     return (
         row(f"pFedFDA, {said}", "pfedfda", key=f"pfedfda-{epochs}", changes=changes),

@@ -1,16 +1,17 @@
 """pFedFDA, "Personalized Federated Learning via Feature Distribution Adaptation" (NeurIPS 2024): its tables of accuracies.
 
-100 clients, coins of 0.3, everybody in the last of 200 rounds, 5 epochs, batch 50, rate 0.01, momentum 0.5, weight decay 5e-4, split
-80/20 [P section 5.1, C.2; C]. The accuracy after the last round, weighted by test samples [C]; printed as a fraction with its spread
-over clients, so one trial. Tests every 20 rounds here: only the last one counts. The least difference that counts as one is two
-standard errors between means over two draws of so many clients, by the printed spreads: nothing is said of other trials.
+100 clients, coins of 0.3, everybody in the last of 200 rounds, 5 epochs, batch 50, rate 0.01, momentum 0.5, weight decay 5e-4,
+split 80/20 [FDA section 5.1, C.2; FDA-code]. The accuracy after the last round, weighted by test samples [FDA-code]; printed as a
+fraction with its spread over clients, so one trial. Tests every 20 rounds here: only the last one counts. The least difference that
+counts as one is two standard errors between means over two draws of so many clients, by the printed spreads: nothing is said of
+other trials.
 
-Of the baselines: five personal epochs of Ditto, five head epochs of FedRep and FedBABU, one of FedPAC at rate 0.1 [P C.2]; FedAvgFT
-tunes all layers for five epochs behind FedAvg's last round [C]; Local trains in the rounds in which a client is drawn [C]. Grids
-are printed, the values that were chosen are lost [?]: Ditto's lambda 0.1, APFL's alpha 0.5, FedPAC's lambda 1 and pFedMe's 15 are
-ours, and so are pFedMe's K 5 and personal rate 0.1, of which nothing is said. FedRoD's personal head is its own [?], LG-FedAvg shares
-the last layer and starts from the common initial model [?]. pFedFDA as released, with one coefficient [P section 5.1] and a true
-minimum in [0, 1].
+Of the baselines: five personal epochs of Ditto, five head epochs of FedRep and FedBABU, one of FedPAC at rate 0.1 [FDA C.2];
+FedAvgFT tunes all layers for five epochs behind FedAvg's last round [FDA-code]; Local trains in the rounds in which a client is
+drawn [FDA-code]. Grids are printed, the values that were chosen are lost [?]: Ditto's lambda 0.1, APFL's alpha 0.5, FedPAC's lambda
+1 and pFedMe's 15 are ours, and so are pFedMe's K 5 and personal rate 0.1, of which nothing is said. FedRoD's personal head is its
+own [?], LG-FedAvg shares the last layer and starts from the common initial model [?]. pFedFDA as released, with one coefficient
+[FDA section 5.1] and a true minimum in [0, 1].
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _dealt(setting: Setting, alpha: str, model: str) -> Column:
 
 
 def dirichlet(setting: Setting, alpha: str) -> Setting:
-    """The same data dealt by Dirichlet shares of another concentration."""
+    """The same data divided by Dirichlet shares of another concentration."""
     return setting.with_(f"{setting.label}, Dir({alpha})", partition=f"pfedfda-dirichlet:{alpha}")
 
 
@@ -215,7 +216,7 @@ CORRUPTIONS = {
 
 
 def arriving(corruption: str = "") -> Measure:
-    """New clients' accuracy: FedBABU and FedPAC by the better of five epochs of the head or of all [P C.3], others in their own way."""
+    """New clients' accuracy: FedBABU, FedPAC by the better of five epochs of the head or of all [FDA C.3], others in their own way."""
     own, tried = (
         newcomers(*how, corruption=corruption, metric="test_accuracy", printed=100.0)
         for how in (("own", 0), ("plain", 5, ("head", "all")))

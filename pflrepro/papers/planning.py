@@ -37,9 +37,12 @@ MOST = 20  # runs that a notebook does not fold away
 class Planned(Brief):
     """One experiment of a plan.
 
-    state: `done`, `to run`, `no data`, or `not possible` (then `experiment` is None and `reason` says why). rounds: that it is expected
-    to take. seconds: expected on this machine, 0 when done, NaN where nobody asked.
-    memory: bytes, rough. keep: moments whose states are kept for measures on models.
+    Attributes:
+        state: `done`, `to run`, `no data`, or `not possible` (then `experiment` is None and `reason` says why).
+        rounds: that it is expected to take.
+        seconds: expected on this machine, 0 when done, NaN where nobody asked.
+        memory: bytes, rough.
+        keep: moments whose states are kept for measures on models.
     """
 
     artefact: str
@@ -103,7 +106,8 @@ class Plan(list[Planned]):
 def plan(study: Studied, timings: Timings | None = None) -> Plan:
     """Everything that a study would train, one entry an experiment, those that several cells share once.
 
-    timings: of this machine; without them seconds are NaN.
+    Args:
+        timings: of this machine; without them seconds are NaN.
     """
     planned: dict[Experiment, Planned] = {}
     impossible: list[Planned] = []

@@ -64,8 +64,10 @@ NEAREST, FARTHEST = "nearest", "farthest"
 def grp_fed(score: str, of_client: int | str | None = None) -> Measure:
     """T_g, T_p, T_r or T_l of GRP-FED (macro-F1), see `personalisation.grp_fed_scores`, in percent.
 
-    of_client: those of one client alone [GRP Figure 5]: its number, or the `nearest` or `farthest` client, by the total variation of
-    its test labels to the pooled ones; there T_g is the global model (the ensemble, where there is none) on the client's test part.
+    Args:
+        of_client: those of one client alone [GRP Figure 5]: its number, or the `nearest` or `farthest` client, by the total
+            variation of its test labels to the pooled ones; there T_g is the global model (the ensemble, where there is none) on
+            the client's test part.
     """
     check_word("score of GRP-FED", score, GRP_SCORES)
 

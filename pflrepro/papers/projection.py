@@ -34,7 +34,11 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Points of a plane, float32 [n, 2], with class and client of each, int64 [n]; count: the number of clients."""
+    """Points of a plane, float32 [n, 2], with class and client of each, int64 [n].
+
+    Attributes:
+        count: the number of clients.
+    """
 
     points: np.ndarray
     labels: np.ndarray

@@ -79,7 +79,12 @@ def find(name: str | Artefact) -> Artefact:
 
 
 def select(name: str | None = None) -> list[Artefact]:
-    """The artefacts of a paper (`dbe`), of an id (`dbe/table5`), or all (None)."""
+    """The artefacts of a paper (`dbe`), of an id (`dbe/table5`), or all (None).
+
+    Example:
+        >>> [artefact.id for artefact in select("grpfed")]
+        ['grpfed/table1', 'grpfed/figure1', 'grpfed/figure3', 'grpfed/figure4', 'grpfed/figure5']
+    """
     if name is None:
         return list(ARTEFACTS.values())
     if name in PAPERS:

@@ -45,10 +45,13 @@ def reproduce(
 ) -> Reproduced:
     """Regenerate one artefact: train what the store lacks (resumable), then execute its notebook on the store.
 
-    parameters: further values for the notebook's parameters cell; unknown names and ill-typed values are refused first.
-    figures: outputs go to `<figures>/<paper>/`. executed: where the executed notebook goes (default: a folder of logs in the store,
-    or beside the outputs where the store cannot be written to).
     Raises `UserError` for bad input and `RunFailed` when a cell fails.
+
+    Args:
+        parameters: further values for the notebook's parameters cell; unknown names and ill-typed values are refused first.
+        figures: outputs go to `<figures>/<paper>/`.
+        executed: where the executed notebook goes (default: a folder of logs in the store, or beside the outputs where the store
+            cannot be written to).
     """
     artefact, figures = find(artefact), named_folder(figures, "figures")
     values = _values(artefact, scale, dict(parameters or {}), figures, store)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WITHIN, DIFFERS, UNPUBLISHED, NOT_RUN = "within tolerance", "differs", "no published number", "not run"
 UNJUDGED, NO_NUMBER = "not judged", "no number"
-EQUAL = "equal to the reference"  # of what is counted, see `papers.dealt`
+EQUAL = "equal to the reference"  # of what is counted, see `papers.shown_partitions`
 VERDICTS = {
     WITHIN: "the difference is at most the tolerance",
     f"ordering {KEPT}": "a test shows at least one claim about this cell, none reversed",
@@ -70,8 +70,11 @@ def marked(word: str) -> str:
 class Cell:
     """One cell: what is printed, what was measured, one value a seed.
 
-    values: seed -> value. runs: seed -> run. reason: why nothing, or less than asked for, is there, and which runs
-    diverged. rising: see `papers.claims`.
+    Attributes:
+        values: seed -> value.
+        runs: seed -> run.
+        reason: why nothing, or less than asked for, is there, and which runs diverged.
+        rising: see `papers.claims`.
     """
 
     row: Row
@@ -174,7 +177,7 @@ class Cell:
         return max(low, least), min(high, most)
 
     def sample(self) -> Sample:
-        """The cell as claims are held against it."""
+        """The cell as claims are judged by it."""
         finite = {seed: value for seed, value in self.values.items() if math.isfinite(value.number)}
         clients = {s: (v.clients, v.weights) for s, v in finite.items() if v.clients is not None}
         each = next((value.each for value in finite.values()), "clients")

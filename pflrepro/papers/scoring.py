@@ -32,8 +32,11 @@ OUTCOMES = (KEPT, BROKEN, UNDECIDED, RISING)
 class ScoreCard:
     """The score card of some artefacts.
 
-    cells: one line a cell (`papers.result.FRAME_COLUMNS`). claims: one line a claim that could be checked (`CLAIM_COLUMNS`), at the
-    most exact scale that has it. counts: of them, by (artefact, scale). studies: of every artefact at its scales, the most exact first.
+    Attributes:
+        cells: one line a cell (`papers.result.FRAME_COLUMNS`).
+        claims: one line a claim that could be checked (`CLAIM_COLUMNS`), at the most exact scale that has it.
+        counts: of them, by (artefact, scale).
+        studies: of every artefact at its scales, the most exact first.
     """
 
     cells: pd.DataFrame

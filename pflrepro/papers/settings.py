@@ -30,7 +30,7 @@ FDA = _flat(pfedfda("fedpac-cnn5"))
 # FedBR: 10 clients, 50 steps a round on drawn batches, a fifth held out, plain means [BR; BR-code].
 # Its script gives all methods ten different first models and a first round of one step [BR-code].
 BR = {**_flat(fedbr("vgg11", 0.01, 32, 1000)), "first_steps": 1, "first_weights": "slots"}
-# GRP-FED: 5 epochs, batch 64, rate 0.005, momentum 0.9 [GRP-FED 4.1]; 200 rounds, a fifth of the clients a round [?].
+# GRP-FED: 5 epochs, batch 64, rate 0.005, momentum 0.9 [GRP 4.1]; 200 rounds, a fifth of the clients a round [?].
 GRP = {
     **asdict(Settings(rounds=200, lr=0.005, batch_size=64, momentum=0.9, local_epochs=5, participation=0.2)),
     "min_size": 40,
@@ -49,8 +49,10 @@ _OF_DATA = tuple(field.name for field in fields(DataConfig) if field.name not in
 class Setting:
     """One setting.
 
-    label: as a column or a panel prints it. partition, clients, model: see `pflrepro.Experiment`. protocol: fields of `Settings` and
-    `DataConfig`, with this setting's own changes in it.
+    Attributes:
+        label: as a column or a panel prints it.
+        partition, clients, model: see `pflrepro.Experiment`.
+        protocol: fields of `Settings` and `DataConfig`, with this setting's own changes in it.
     """
 
     label: str
@@ -164,11 +166,11 @@ CIFAR100_S = fda("CIFAR100-S", "cifar100-s", "pfedfda-dirichlet:0.5")
 CIFAR10_DEALT = fda("CIFAR10", "cifar10", "pfedfda-dirichlet:0.5")
 CIFAR100_DEALT = fda("CIFAR100", "cifar100", "pfedfda-dirichlet:0.5")
 TINY_DEALT = fda("TinyImageNet", "tiny-imagenet-110k", "pfedfda-dirichlet:0.5", model="pfedfda-resnet18")
-# 1,000 writers, the first in file order, batches of 16, coins of 0.03 [pFedFDA C.2; code; the number inferred].
+# 1,000 writers, the first in file order, batches of 16, coins of 0.03 [FDA C.2; code; the number inferred].
 EMNIST_WRITERS = fda(
     *("EMNIST, by writer", "femnist", "group:2+first-of=all", 1000, "fedpac-cnn4"), batch_size=16, participation=0.03
 )
-# Four clients a domain, all of them in every round [pFedFDA D.1].
+# Four clients a domain, all of them in every round [FDA D.1].
 DIGIT5_DOMAINS = fda("Digit-5", "digit5", "group-dirichlet:0.5", 20, participation=1.0, sampling="number")
 DIGIT3_DOMAINS = DIGIT5_DOMAINS.with_("Digit-3 (MNIST, USPS, MNIST-M)", dataset="digit3", clients=12)
 

@@ -34,9 +34,12 @@ Key = tuple[str, str]
 class Studied:
     """An artefact at a scale, with its evidence.
 
-    seeds: so many (None: the scale's). methods: keys or labels of the rows to train (empty: the scale's own); the table shows whatever
-    the store holds. also: rows of one's own, beside the paper's. device: where models are looked at. revives: whether models are, for
-    what is not measured yet; False: everything is only read.
+    Attributes:
+        seeds: so many (None: the scale's).
+        methods: keys or labels of the rows to train (empty: the scale's own); the table shows whatever the store holds.
+        also: rows of one's own, beside the paper's.
+        device: where models are looked at.
+        revives: whether models are, for what is not measured yet; False: everything is only read.
     """
 
     def __init__(

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 class Study(Studied):
     """An artefact at a scale, to run and to look at; see `Studied` for what it holds.
 
-    artefact: its id, or one of one's own. methods: the rows to train, by key or label. also: methods of one's own beside the paper's,
-    `module:Class` or registered names. Both as a list, or as the command line takes them: `fedavg,ditto`.
+    Lists of rows and methods may be given as the command line takes them, too: `fedavg,ditto`.
+
+    Attributes:
+        artefact: its id, or one of one's own.
+        methods: the rows to train, by key or label.
+        also: methods of one's own beside the paper's, `module:Class` or registered names.
     """
 
     def __init__(

@@ -66,7 +66,11 @@ def predictions(study: Any) -> Mapping[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class ToyPlanes(Shown):
-    """F_g(X_1), F_1(X_1) and F_1(X_2) in one t-SNE, of the first seed. limit: samples of X_1, and of X_2."""
+    """F_g(X_1), F_1(X_1) and F_1(X_2) in one t-SNE, of the first seed.
+
+    Attributes:
+        limit: samples of X_1, and of X_2.
+    """
 
     limit: int = 1000
     perplexity: float = 30.0

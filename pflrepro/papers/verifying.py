@@ -22,8 +22,10 @@ from pflrepro.papers.studies import Study
 class Compared:
     """One committed run beside the same run made here.
 
-    committed, here: best accuracy in percent. samples: the largest difference of correct predictions, all clients together, over the
-    tests of the run; of: the test samples.
+    Attributes:
+        committed, here: best accuracy in percent.
+        samples: the largest difference of correct predictions, all clients together, over the tests of the run.
+        of: the test samples.
     """
 
     row: str
@@ -52,10 +54,14 @@ def verify(
 ) -> list[Compared]:
     """Train the runs behind an artefact's committed numbers anew, in a store of their own, and compare each with its committed one.
 
-    committed: where they are; by default those that came with the package. how: see `pflrepro.run`. On the kind of machine that made
-    them they are equal; on another one rounding moves single samples, and a long run may drift apart by more.
-
     Raises `UserError` where nothing of the artefact is committed at that scale.
+
+    On the kind of machine that made them they are equal; on another one rounding moves single samples, and a long run may drift
+    apart by more.
+
+    Args:
+        committed: where they are; by default those that came with the package.
+        how: see `pflrepro.run`.
     """
     with tempfile.TemporaryDirectory(prefix="pflrepro-verify-") as folder:
         there = committed or Store(Path(folder) / "nothing")

@@ -2,7 +2,6 @@
 from pflrepro.simulation import backends as backends
 from pflrepro.simulation import batched as batched
 from pflrepro.simulation import cost as cost
-from pflrepro.simulation import dealing as dealing
 from pflrepro.simulation import dispatch as dispatch
 from pflrepro.simulation import failing as failing
 from pflrepro.simulation import graph as graph
@@ -14,6 +13,7 @@ from pflrepro.simulation import memory_order as memory_order
 from pflrepro.simulation import participants as participants
 from pflrepro.simulation import program as program
 from pflrepro.simulation import replica as replica
+from pflrepro.simulation import row_pool as row_pool
 from pflrepro.simulation import schedule as schedule
 from pflrepro.simulation import simulation as simulation
 from pflrepro.simulation import source as source

@@ -46,7 +46,8 @@ class Choice:
 def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -> Choice:
     """The backend that `request` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU.
 
-    `activations`: see the function of that name, for the run's network.
+    Args:
+        activations: see the function of that name, for the run's network.
     """
     name, workers, chunk, memory = request.backend, request.workers, request.chunk, request.memory
     check_word("backend", name, BACKENDS)
@@ -76,7 +77,7 @@ def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     """Seconds that `backend` would take for the first round's local training, from a timing of a few batches.
 
     A batch of a row is timed on some clients, after a call that warms up; no state is touched. The loop's workers share what is
-    worth sharing, see `Dealer.duration`.
+    worth sharing, see `RowPool.duration`.
     """
     as_others = replace(dispatcher.settings, first_steps=0, first_weights="common")
     dispatcher = replace(dispatcher, settings=as_others)
@@ -88,13 +89,13 @@ def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     load = sum((table.steps for table in launch.tables), start=np.zeros(len(launch), np.int64))
     short = launch.part(np.argsort(-load, kind="stable")[:TRIAL_ROWS])
     short.tables = [table.first(TRIAL_STEPS) for table in short.tables]
-    short.score_after = short.score_held = False
+    short.score_after = short.score_absent = False
     backend.participate(program, short)
     started = time.perf_counter()
     backend.participate(program, short)
     batches = max(1, sum(int(table.steps.sum()) for table in short.tables))
     seconds = (time.perf_counter() - started) / batches
-    return backend.dealer.duration(program, load, seconds) if isinstance(backend, Loop) else seconds * float(load.sum())
+    return backend.pool.duration(program, load, seconds) if isinstance(backend, Loop) else seconds * float(load.sum())
 
 
 def row_bytes(dispatcher: Dispatcher, activations: int) -> int:

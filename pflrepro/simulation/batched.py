@@ -44,13 +44,15 @@ class Batched:
         with torch.no_grad():
             local = self.run_phases(program, mapped, launch, mapped(program.begin, scalars))
             result = mapped(program.finish, scalars, local)
-            if launch.score_after or launch.score_held:
+            if launch.score_after or launch.score_absent:
                 params = mapped(program.trained, scalars, local)
                 if launch.score_after:
                     result["after"] = self.score(program, mapped, launch, params, local.get("buffers", Tree()))
-                if launch.score_held:
-                    held = self.run_phases(program, mapped, launch, local | Tree(params=params), adapting=True)
-                    result["held"] = self.score(program, mapped, launch, held.params, held.get("buffers", Tree()))
+                if launch.score_absent:
+                    adapted = self.run_phases(program, mapped, launch, local | Tree(params=params), adapting=True)
+                    result["absent"] = self.score(
+                        program, mapped, launch, adapted.params, adapted.get("buffers", Tree())
+                    )
         return result
 
     def evaluate(self, program: Program, launch: Launch) -> Tree:

@@ -34,8 +34,12 @@ class Cost:
     """One participant's cost of one round, beside the sizes of the network it was counted on.
 
     Attributes:
-        model, base, head: numbers of parameters. clients: N. features: K. classes: C.
-        down, up: numbers received and sent. supplied: numbers in the data handed to all, once or whenever they are made anew.
+        model, base, head: numbers of parameters.
+        clients: N.
+        features: K.
+        classes: C.
+        down, up: numbers received and sent.
+        supplied: numbers in the data handed to all, once or whenever they are made anew.
         memory: numbers that a client keeps between rounds.
         forward: samples through the base, as a multiple of its training samples, without those that `backward` counts.
         backward: samples through the base forward and backward, the same.

@@ -29,8 +29,11 @@ class Dispatcher:
     """Makes the launches of a round and of its tests from the state that the replicas are in; it changes none of it.
 
     Attributes:
-        method, task, settings, federation: what is run, by whom. kinds: group of parameters -> who holds it (see `Part`).
-        dtype: the run's number type. replicas: the seeds. supplies: seed -> the data that its clients are supplied with.
+        method, task, settings, federation: what is run, by whom.
+        kinds: group of parameters -> who holds it (see `Part`).
+        dtype: the run's number type.
+        replicas: the seeds.
+        supplies: seed -> the data that its clients are supplied with.
         first_model: (seed, place) -> the shared parameters that round 0 starts from there, see `Settings.first_weights`.
     """
 
@@ -116,8 +119,8 @@ class Dispatcher:
         settings = self.settings.at(clock.t)
         tables = [table(self.federation, phase, settings, clock.t, keys, prefix) for phase in working]
         stacked = concatenate(rows)
-        held = self.settings.receivers == "selected" and not prefix
-        adapt = [phase for phase in phases if phase.where == "adapt"] if held else []
+        absent = self.settings.receivers == "selected" and not prefix
+        adapt = [phase for phase in phases if phase.where == "adapt"] if absent else []
         adapt_tables = [table(self.federation, phase, self.settings, clock.t + 1, keys) for phase in adapt]
         stacked["steps"] = self._steps([*working, *adapt], [*tables, *adapt_tables])
         return Launch(
@@ -132,7 +135,7 @@ class Dispatcher:
             test=self.tests.part(np.array([client for _, client in keys], dtype=np.int64)),
             scalars=_scalars(program, [*working, *adapt], clock),
             t=clock.t,
-            score_held=held,
+            score_absent=absent,
         )
 
     def test_launch(self, program: Program, replica: Replica, clock: Clock, ids: np.ndarray) -> Launch:

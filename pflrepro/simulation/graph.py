@@ -61,7 +61,7 @@ def buckets(rows: int) -> list[int]:
 
     Example:
         >>> buckets(8)
-        [1, 2, 3, 4, 6, 8]
+        [1, 2, 3, 4, 5, 6, 8]
     """
     sizes = [rows]
     while sizes[-1] > 1:

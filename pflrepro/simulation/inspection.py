@@ -26,7 +26,8 @@ class ClientModel:
     """One client's model as the method would test it.
 
     Attributes:
-        client: its number. params, statistics: parameters by group, running statistics by role.
+        client: its number.
+        params, statistics: parameters by group, running statistics by role.
         program, received, row, clock: what the method's functions are called with.
     """
 

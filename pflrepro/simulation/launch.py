@@ -21,11 +21,17 @@ class Launch:
     """Rows of one or several seeds that work side by side.
 
     Attributes:
-        received: one tree a seed. seed_of: [m] which of them a row received. rows: the rows, stacked [m, ...].
-        keys: (seed, client) of each row, for messages. phases, tables: the phases in order, with the batches of each row.
-        test: the test batches. scalars: phase name -> device scalars; "" for the functions outside of phases.
+        received: one tree a seed.
+        seed_of: [m] which of them a row received.
+        rows: the rows, stacked [m, ...].
+        keys: (seed, client) of each row, for messages.
+        phases, tables: the phases in order, with the batches of each row.
+        test: the test batches.
+        scalars: phase name -> device scalars; "" for the functions outside of phases.
         adapt: phases that a copy goes through before it is tested, with their tables.
-        t: the round. score_after: test after local training. score_held: test, adapted, what an absent client would hold.
+        t: the round.
+        score_after: test after local training.
+        score_absent: test, adapted, the model that an absent client would have.
         arranged: seed's place -> `received` as the loop backend trains with it, kept while the launch lasts.
     """
 
@@ -41,7 +47,7 @@ class Launch:
     scalars: dict[str, Tree] = field(default_factory=dict)
     t: int = 0
     score_after: bool = False
-    score_held: bool = False
+    score_absent: bool = False
     arranged: dict[int, Tree] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -77,7 +83,7 @@ class Launch:
             scalars=self.scalars,
             t=self.t,
             score_after=self.score_after,
-            score_held=self.score_held,
+            score_absent=self.score_absent,
         )
 
     def chunks(self, rows: int | None) -> list[Launch]:
@@ -95,7 +101,7 @@ class Backend(Protocol):
     settled: Settled
 
     def participate(self, program: Program, launch: Launch) -> Tree:
-        """Local training: a tree stacked over rows with `client`, `upload`, `kept`, `averaged`, and scores `after`, `held`."""
+        """Local training: a tree stacked over rows with `client`, `upload`, `kept`, `averaged`, and scores `after`, `absent`."""
         ...
 
     def evaluate(self, program: Program, launch: Launch) -> Tree:

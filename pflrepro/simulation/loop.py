@@ -13,11 +13,11 @@ from torch import Tensor
 
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
-from pflrepro.simulation.dealing import Dealer
 from pflrepro.simulation.failing import place_of
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.simulation.program import TEST, Program
+from pflrepro.simulation.row_pool import RowPool
 from pflrepro.simulation.schedule import AUGMENT, Table
 from pflrepro.trees import Tree, WholeBatch
 
@@ -39,20 +39,20 @@ def settled(flag: Tensor) -> bool:
 
 
 class Loop:
-    """One row after another; on a CPU, where it pays, `workers` processes side by side (`dealing`)."""
+    """One row after another; on a CPU, where it pays, `workers` processes side by side (`row_pool`)."""
 
     name = "loop"
     differentiate = staticmethod(differentiate)
     settled = staticmethod(settled)
 
     def __init__(self, workers: int = 1) -> None:
-        self.dealer = Dealer(workers)
+        self.pool = RowPool(workers)
 
     def participate(self, program: Program, launch: Launch) -> Tree:
-        return self.dealer.each(participate_one, program, launch)
+        return self.pool.each(participate_one, program, launch)
 
     def evaluate(self, program: Program, launch: Launch) -> Tree:
-        return self.dealer.each(evaluate_one, program, launch)
+        return self.pool.each(evaluate_one, program, launch)
 
 
 def participate_one(program: Program, launch: Launch, i: int) -> Tree:
@@ -69,8 +69,11 @@ def evaluate_one(program: Program, launch: Launch, i: int) -> Tree:
 class Participant:
     """Row `i` of a launch: what it received, its own row, and its round.
 
-    training: whether its parameters are laid out for many steps (`fast_layout`): else each step would mix two memory orders, at several
-    times the cost. What many rows received is laid out once a launch; supplied data stay as they are.
+    What many rows received is laid out once a launch; supplied data stay as they are.
+
+    Attributes:
+        training: whether its parameters are laid out for many steps (`fast_layout`): else each step would mix two memory orders, at
+            several times the cost.
     """
 
     def __init__(self, program: Program, launch: Launch, i: int, training: bool = False) -> None:
@@ -85,17 +88,17 @@ class Participant:
 
     # ---- the round ---------------------------------------------------------------------------------------------------------
     def participate(self) -> Tree:
-        """`client`, `upload`, `kept`, `averaged`, `losses`, and the scores `after` local training and `held`."""
+        """`client`, `upload`, `kept`, `averaged`, `losses`, and the scores `after` local training and `adapted`."""
         local = self.train()
         with self._located(lambda: "at the end of the round", local):
             result = self.program.finish(*self.of_row, local)
-        if self.launch.score_after or self.launch.score_held:
+        if self.launch.score_after or self.launch.score_absent:
             params = self.program.trained(*self.of_row, local)
             if self.launch.score_after:
                 result["after"] = self.score(params, local.get("buffers", Tree()))
-            if self.launch.score_held:
-                held = self._phases(local | Tree(params=params), adapting=True)
-                result["held"] = self.score(held.params, held.get("buffers", Tree()))
+            if self.launch.score_absent:
+                adapted = self._phases(local | Tree(params=params), adapting=True)
+                result["absent"] = self.score(adapted.params, adapted.get("buffers", Tree()))
         return result
 
     def train(self) -> Tree:

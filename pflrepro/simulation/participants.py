@@ -14,7 +14,7 @@ from pflrepro.trees import Tree
 def participants(task: Task, settings: Settings, seed: int, t: int, ids: np.ndarray, dtype: torch.dtype) -> Tree:
     """The `cohort` of round `t`: one row a client of `ids`; `N` is a number.
 
-    `id`, `n`, `p` (n_i over their sum, or equal: `Settings.weights`), `counts`; `slot`: the places 0..m-1, dealt out anew every
+    `id`, `n`, `p` (n_i over their sum, or equal: `Settings.weights`), `counts`; `slot`: the places 0..m-1, assigned anew every
     round.
     """
     device = task.info.n.device

@@ -14,6 +14,8 @@ from pflrepro.trees import Tree, repeat, stack
 
 TIMES = ("seconds", "seconds_aggregation", "seconds_evaluation")
 HISTORY = ("round", "correct", "loss", "correct_after", "train_loss", "objective", "participated", *TIMES)
+# name in a state -> field of a replica; states are kept on disk, so that a name stays what it was
+TREES = {"server": "server", "clients": "clients", "averaged": "averaged", "kept": "kept", "held": "absent"}
 
 
 @dataclass
@@ -21,10 +23,12 @@ class Replica:
     """One seed of a run.
 
     Attributes:
-        server: the server's state. clients: every client's persistent state, stacked [N, ...]; its entry `slot` belongs to the
-            places in the cohort instead, row k to place k.
-        averaged: running statistics that the server averages, by group. kept: those that clients keep, role -> group, [N, ...].
-        held: `correct` and `loss` [N] of what an absent client last held (with receivers = selected).
+        server: the server's state.
+        clients: every client's persistent state, stacked [N, ...]; its entry `slot` belongs to the places in the cohort instead,
+            row k to place k.
+        averaged: running statistics that the server averages, by group.
+        kept: those that clients keep, role -> group, [N, ...].
+        absent: `correct` and `loss` [N] of the model that an absent client last had (with receivers = selected).
         after: correct predictions [N] after each client's last local training, -1 before its first.
         losses: `train_loss` and `objective` [N] of each client's last local training, NaN before its first.
         history: one list a name of `HISTORY`.
@@ -35,7 +39,7 @@ class Replica:
     clients: Tree
     averaged: Tree
     kept: Tree
-    held: Tree
+    absent: Tree
     after: np.ndarray
     losses: dict[str, np.ndarray]
     history: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in HISTORY})
@@ -52,7 +56,7 @@ class Replica:
             clients=clients,
             averaged=averaged,
             kept=repeat(kept, setup.clients),
-            held=Tree(correct=unknown, loss=unknown),
+            absent=Tree(correct=unknown, loss=unknown),
             after=np.full(setup.clients, -1, dtype=np.int64),
             losses={name: np.full(setup.clients, np.nan) for name in LOSSES},
         )
@@ -71,8 +75,8 @@ class Replica:
 
     @property
     def trees(self) -> dict[str, Tree]:
-        """All device state that fixes the future, by name."""
-        return {name: getattr(self, name) for name in ("server", "clients", "averaged", "kept", "held")}
+        """All device state that fixes the future, by its name in a state."""
+        return {name: getattr(self, field) for name, field in TREES.items()}
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that fixes the future and the history so far, as arrays."""
@@ -86,7 +90,7 @@ class Replica:
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Load what `state` gave over a freshly started replica; `KeyError` or `ValueError` if it does not fit."""
         for name, tree in self.trees.items():
-            setattr(self, name, _loaded(tree, arrays, f"{name}/"))
+            setattr(self, TREES[name], _loaded(tree, arrays, f"{name}/"))
         self.after = np.array(arrays["after"])
         self.losses = {name: np.array(arrays[f"losses/{name}"]) for name in LOSSES}
         self.history = {name: list(arrays.get(f"history/{name}", [])) for name in HISTORY}

@@ -40,8 +40,11 @@ NETWORK = "network"  # and that of the network's own random draws
 class Table:
     """The batches of one phase for some clients, on the host.
 
-    index: [m, T, B] row numbers (0 where padded); mask: [m, T, B] bool, the true rows; steps: [m] batches of each client;
-    draws: slot -> [m, T, ...] random numbers.
+    Attributes:
+        index: [m, T, B] row numbers (0 where padded).
+        mask: [m, T, B] bool, the true rows.
+        steps: [m] batches of each client.
+        draws: slot -> [m, T, ...] random numbers.
     """
 
     index: np.ndarray

@@ -39,11 +39,15 @@ class Simulation:
     future, so that a resumed run is bit for bit the uninterrupted one on a CPU.
 
     Args:
-        method: see `pflrepro.algorithms`. federation: the clients' data. model: a name in `pflrepro.models.MODELS`.
-        settings: the protocol. seeds: one run each.
+        method: see `pflrepro.algorithms`.
+        federation: the clients' data.
+        model: a name in `pflrepro.models.MODELS`.
+        settings: the protocol.
+        seeds: one run each.
         backend: `loop`, `batched`, `graph`, or `auto` (by device and a short timing).
         device: where to work; default: where the federation's samples are.
-        workers: threads of the loop backend on a CPU; default: one a core. chunk: rows a launch at most; default: what fits `memory`.
+        workers: threads of the loop backend on a CPU; default: one a core.
+        chunk: rows a launch at most; default: what fits `memory`.
         memory: bytes that a launch may use; default: three quarters of what is free.
         dtype: `float32` or `float64`.
     """
@@ -218,8 +222,8 @@ class Simulation:
         if not prefix:
             for name, values in replica.losses.items():
                 values[ids] = result.losses[name].double().cpu().numpy()
-        if "held" in result:
-            replica.held = replica.held.put(cohort_tree.id, result.held)
+        if "absent" in result:
+            replica.absent = replica.absent.put(cohort_tree.id, result.absent)
         if not self.traffic and not prefix:
             common, own = method.send(replica.server, cohort_tree)
             down = method.received(common, own[0]).size()
@@ -267,9 +271,9 @@ class Simulation:
         if self.settings.receivers == "all":
             return scores
         if self.round == 0:
-            replica.held = scores  # nobody has trained: all hold the common start
+            replica.absent = scores  # nobody has trained: all have the common start
             return scores
-        return replica.held.put(torch.as_tensor(ids, device=self.device), scores)
+        return replica.absent.put(torch.as_tensor(ids, device=self.device), scores)
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def state_of(self, index: int) -> dict[str, np.ndarray]:

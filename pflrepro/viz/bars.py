@@ -61,9 +61,14 @@ _BESIDE = {"textcoords": "offset points", "va": "center", "fontsize": 7}
 def share_figure(
     columns: Mapping[str, np.ndarray], names: Sequence[str], xlabel: str, compared: bool = False
 ) -> Figure:
-    """Percent of every class, one panel a title; compared: the first in grey, which is what the others are compared with.
+    """Percent of every class, one panel a title.
 
-    columns: title -> [C] percent; names: of the C classes. `UserError` where the lengths differ.
+    `UserError` where the lengths differ.
+
+    Args:
+        columns: title -> [C] percent.
+        names: of the C classes.
+        compared: whether the first is grey, as what the others are compared with.
     """
     from matplotlib.ticker import MaxNLocator
 

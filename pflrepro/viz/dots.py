@@ -34,7 +34,11 @@ class Number:
 
 @dataclass(frozen=True)
 class NumberPanel:
-    """The numbers of one column. xlabel: the measure and its unit."""
+    """The numbers of one column.
+
+    Attributes:
+        xlabel: the measure and its unit.
+    """
 
     title: str
     xlabel: str

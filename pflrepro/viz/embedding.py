@@ -46,9 +46,10 @@ def planes(
 ) -> Figure:
     """One panel a snapshot, all in one projection (`pflrepro.metrics.representations.tsne`).
 
-    titles: of the panels, several lines where they have some; None: round and moment of the `Features`. colour: `class` (hues around
-    the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one shape); a colour bar tells which hue is
-    which.
+    Args:
+        titles: of the panels, several lines where they have some; None: round and moment of the `Features`.
+        colour: `class` (hues around the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one
+            shape); a colour bar tells which hue is which.
     """
     _check(snapshots, points, colour)
     count = _count(snapshots, colour)
@@ -161,20 +162,23 @@ def _scatter(panel: Axes, snapshot: Snapshot, points: np.ndarray, colour: str, l
     panel.set(xlim=(left, right), ylim=(low, high), xticks=[], yticks=[], aspect="equal")
 
 
-def predictions(shares: np.ndarray, held: np.ndarray, title: str = "") -> Figure:
+def predictions(shares: np.ndarray, present: np.ndarray, title: str = "") -> Figure:
     """What each client's classifier predicts: [N, C] shares as a map; a dot marks the classes that the client trained on.
 
-    FedBR's figure 3(b), one row a client. `held`: bool [N, C].
+    FedBR's figure 3(b), one row a client.
+
+    Args:
+        present: bool [N, C].
     """
-    shares, held = np.asarray(shares), np.asarray(held)
-    if shares.ndim != 2 or shares.shape != held.shape:
-        raise UserError(f"shares and held are tables [clients, classes], not {shares.shape} and {held.shape}")
+    shares, present = np.asarray(shares), np.asarray(present)
+    if shares.ndim != 2 or shares.shape != present.shape:
+        raise UserError(f"shares and present are tables [clients, classes], not {shares.shape} and {present.shape}")
     clients, classes = shares.shape
     with style():
         figure = new_figure(1.8 + 0.34 * max(classes, 6), 1.2 + 0.24 * max(clients, 6))
         panel = figure.subplots()
         picture = panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        client, label = np.nonzero(held)
+        client, label = np.nonzero(present)
         panel.scatter(label, client, s=9, color="#D55E00", lw=0, label="in the client's training part")
         panel.grid(False)
         panel.set(xlabel="predicted class", ylabel="client")

@@ -26,7 +26,12 @@ MARGIN = 10.0  # percent points below the poorest line's best
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """x, y, spread, published: float64 [E]; NaN leaves a gap. published: printed beside y, drawn dashed."""
+    """A curve; NaN leaves a gap.
+
+    Attributes:
+        x, y, spread: float64 [E].
+        published: float64 [E], printed beside y, drawn dashed.
+    """
 
     label: str
     x: np.ndarray
@@ -38,7 +43,12 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class LinePanel:
-    """One panel. zoom: the y axis of long curves shows where they end, not how they rise. log: x in powers of ten."""
+    """One panel.
+
+    Attributes:
+        zoom: the y axis of long curves shows where they end, not how they rise.
+        log: x in powers of ten.
+    """
 
     title: str
     xlabel: str
@@ -49,9 +59,12 @@ class LinePanel:
 
 
 def line_figure(drawn: Sequence[LinePanel], measured: bool = False, across: int = 3) -> Figure:
-    """The panels with one legend. measured: x are single settings, every one marked, with whiskers in place of a band.
+    """The panels with one legend.
 
     `UserError` without a line.
+
+    Args:
+        measured: x are single settings, every one marked, with whiskers in place of a band.
     """
     labels = list(dict.fromkeys(line.label for panel in drawn for line in panel.lines))
     if not labels:

@@ -31,7 +31,11 @@ OTHER = (BLACK, "*")  # a method of the user's own
 
 @dataclass(frozen=True)
 class Look:
-    """How a method is drawn. weight: 1 the picture's own method, 0 its baselines, 0.5 where there are none."""
+    """How a method is drawn.
+
+    Attributes:
+        weight: 1 the picture's own method, 0 its baselines, 0.5 where there are none.
+    """
 
     colour: str
     marker: str
@@ -64,7 +68,8 @@ def looks(methods: Sequence[str], strong: Collection[int] = ()) -> list[Look]:
     """The looks of a picture's methods, in their order, no two alike: of one that comes several times, the first has its look, or the
     first strong one, and the others get a free marker and colour.
 
-    strong: the places of the picture's own methods; without any, or where all are, nothing is muted.
+    Args:
+        strong: the places of the picture's own methods; without any, or where all are, nothing is muted.
     """
     plain = [look(method) for method in methods]
     pairs = ((colour, marker) for marker in MARKERS for colour in PALETTE)

@@ -16,7 +16,10 @@ from pflrepro.style import new_figure, style
 def learning_curves(curves: Mapping[str, Sequence[Curve | None]], title: str = "") -> Figure:
     """Validation loss over subset size, log-scaled: thin lines the clients' curves (mean over seeds), a thick one their mean.
 
-    The mean is over clients, of curves interpolated in log n where every client has samples. `curves`: name -> one a client.
+    The mean is over clients, of curves interpolated in log n where every client has samples.
+
+    Args:
+        curves: name -> one a client.
     """
     there = {name: [curve for curve in row if curve is not None] for name, row in curves.items()}
     if not any(there.values()):
@@ -45,7 +48,8 @@ def learning_curves(curves: Mapping[str, Sequence[Curve | None]], title: str = "
 def by_layer(lengths: Mapping[str, Mapping[str, float]], unit: str = "nats", title: str = "") -> Figure:
     """Codelength over layers, one line a name (a method, or before and after local training); lower is better.
 
-    `lengths`: name -> layer -> codelength; NaN is left out.
+    Args:
+        lengths: name -> layer -> codelength; NaN is left out.
     """
     layers = list(dict.fromkeys(layer for row in lengths.values() for layer in row))
     if not layers:

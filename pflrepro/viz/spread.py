@@ -16,7 +16,9 @@ BOX, MEDIAN = "#0072B2", "#D55E00"
 def boxes(panels: Mapping[str, Mapping[str, np.ndarray]], axis: str) -> Figure:
     """One panel beside the other, one box a group (left to right as given) with all its values as marks behind it.
 
-    panels: name -> group -> values [n]; axis: what the values are. Groups of all panels share one list of names.
+    Args:
+        panels: name -> group -> values [n].
+        axis: what the values are. Groups of all panels share one list of names.
     """
     names = list(dict.fromkeys(group for groups in panels.values() for group in groups))
     if not names:

@@ -60,7 +60,7 @@ def test_the_steps_by_hand(federation, simulate) -> None:
                 g = gradient(model, theta, x, y)
                 theta = {k: v - rate * (g[k] + lam * (v - w[k]) + 0.001 * v) for k, v in theta.items()}
             w = {k: v - eta * lam * (v - theta[k]) for k, v in w.items()}
-    for expected, found in ((w, ours.server.params), (theta, ours.clients.held[0])):
+    for expected, found in ((w, ours.server.params), (theta, ours.clients.personal[0])):
         for path, value in found.flat().items():
             torch.testing.assert_close(value, expected[path.replace("/", ".", 1)], rtol=0, atol=1e-12)
 
@@ -80,7 +80,7 @@ def test_many_inner_steps_reach_the_minimiser(simulate) -> None:
     replica = simulate(method, rounds=1, lr=0.0).replicas[0]
     minimiser = replica.server.params.map(lambda w: (1 + 3.0 * w) / (1 + 3.0 + DECAY))
     for client in range(5):
-        assert_close(replica.clients.held[client], minimiser)
+        assert_close(replica.clients.personal[client], minimiser)
 
 
 def test_beta_mixes_the_server(simulate) -> None:

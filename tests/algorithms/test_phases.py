@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pflrepro.algorithms import Draw, Part, Phase, Setup
-from pflrepro.algorithms.phases import held
+from pflrepro.algorithms.phases import as_kind
 from pflrepro.trees import Tree
 
 
@@ -21,7 +21,7 @@ def parts() -> dict[str, Part]:
 
 def test_groups_change_hands_and_nothing_else() -> None:
     before = parts()
-    after = held(before, "personal", "head")
+    after = as_kind(before, "personal", "head")
     assert {name: part.kind for name, part in after.items()} == {
         "base": "shared",
         "head": "personal",
@@ -29,7 +29,7 @@ def test_groups_change_hands_and_nothing_else() -> None:
     }
     assert list(after) == list(before) and after["base"] is before["base"]
     assert after["head"].params is before["head"].params and before["head"].kind == "shared"
-    everything = held(before, "frozen")
+    everything = as_kind(before, "frozen")
     assert {part.kind for part in everything.values()} == {"frozen"}
     assert everything["base"].buffers is before["base"].buffers
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 import torch
@@ -73,7 +71,6 @@ def test_a_federation_by_name() -> None:
     import pflrepro.experiments.loading as loading
 
     assert pflrepro.load_federation is loading.load_federation
-    assert doctest.testmod(loading) == (0, 1)
     digits = pflrepro.load_federation(pflrepro.DataConfig("digits", "iid", clients=5))
     assert isinstance(digits, pflrepro.Federation) and digits.clients == 5
 

@@ -1,4 +1,4 @@
-"""Claims held against what the papers print."""
+"""Claims compared with what the papers print."""
 
 from __future__ import annotations
 

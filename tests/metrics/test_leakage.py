@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from dataclasses import replace
 
@@ -251,10 +250,6 @@ def test_psnr_of_clients_skips_what_diverged() -> None:
 def test_options_are_checked(options: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Attack(**options)
-
-
-def test_examples() -> None:
-    assert doctest.testmod(leakage).failed == 0
 
 
 def test_by_default_no_more_dummies_at_a_time_than_the_memory_holds(monkeypatch) -> None:

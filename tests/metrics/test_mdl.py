@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 
 import numpy as np
@@ -211,10 +210,6 @@ def test_what_cannot_be_probed_is_one_clear_error() -> None:
 def test_options_are_checked(options: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Probe(**options)
-
-
-def test_examples() -> None:
-    assert doctest.testmod(mdl).failed == 0
 
 
 def test_half_precision_is_probed_in_float32() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-import pflrepro.models.layers as layers_module
 from pflrepro.models import MODELS, build_model, layer_outputs, splits
 from pflrepro.models.layers import LOGITS, Reshape, assemble, is_linear, perceptron
 from pflrepro.models.split import SplitModel, buffers_of, parameters_of
@@ -104,12 +102,6 @@ def test_a_feature_map_travels_as_a_vector() -> None:
     x = torch.randn(3, 8)
     assert torch.equal(network.base(x), first(x.unsqueeze(1)).flatten(1))
     assert torch.equal(network.head(network.base(x)), network.head[-1](second(first(x.unsqueeze(1))).flatten(1)))
-
-
-def test_the_example_in_the_docstring() -> None:
-    finder = doctest.DocTestFinder().find(layers_module.layer_outputs, "layer_outputs", module=layers_module)
-    results = [doctest.DocTestRunner().run(example) for example in finder]
-    assert sum(r.attempted for r in results) == 5 and not any(r.failed for r in results)
 
 
 @pytest.mark.parametrize("sizes", [(), (4, 3), (4, 6, 2), (4, 5, 6, 3)])

@@ -95,7 +95,7 @@ def _declared() -> Iterator[Case]:
                 Case(artefact.id, scale.instead[column.key]) for scale in artefact.scales if column.key in scale.instead
             )
         for view in artefact.views:
-            yield from (Case(artefact.id, dealt.setting) for dealt in getattr(view, "dealt", ()))
+            yield from (Case(artefact.id, each.setting) for each in getattr(view, "partitions", ()))
 
 
 def _joining(dataset: str) -> Setting:

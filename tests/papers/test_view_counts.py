@@ -12,13 +12,12 @@ from pflrepro.data.arrays import Arrays, save_arrays
 from pflrepro.data.datasets import DATASETS
 from pflrepro.data.published import published_counts, published_names
 from pflrepro.errors import CorruptFile, UserError
-from pflrepro.papers import dealt as dealing
-from pflrepro.papers import gpfl_figures, grpfed
+from pflrepro.papers import gpfl_figures, grpfed, shown_partitions
 from pflrepro.papers.counted_artefacts import DBE_FIGURE6
-from pflrepro.papers.dealt import NO_REFERENCE, Dealt, equal_classes
 from pflrepro.papers.pfedfda_counts import FIGURE3
 from pflrepro.papers.result import DIFFERS, EQUAL, FRAME_COLUMNS, NOT_RUN, STAND_IN
 from pflrepro.papers.settings import lib
+from pflrepro.papers.shown_partitions import NO_REFERENCE, ShownPartition, equal_classes
 from pflrepro.papers.views.counts import Counts
 
 # Read before the fixture that hides the user's data root from tests.
@@ -41,7 +40,9 @@ def study_of(artefact, scale="paper", root=None):
 
 
 def hand_made(*settings, **more):
-    return make_artefact("demo/parts", rows=(), columns=(), views=(Counts(tuple(map(Dealt, settings)), **more),))
+    return make_artefact(
+        "demo/parts", rows=(), columns=(), views=(Counts(tuple(map(ShownPartition, settings)), **more),)
+    )
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_figure2_equals_the_reference_count_by_count():
     (panel,) = view.panels(study_of(GPFL_FIGURE2))
     assert panel.verdict == (EQUAL, "")
     np.testing.assert_array_equal(panel.counts, published_counts("fmnist_pat2_n10"))
-    # Two classes a client, all 7,000 images of each class dealt, in unequal shares.
+    # Two classes a client, all 7,000 images of each class divided, in unequal shares.
     np.testing.assert_array_equal((panel.counts > 0).sum(1), 2)
     np.testing.assert_array_equal(panel.counts.sum(0), 7_000)
     assert panel.counts[0, 0] == 1_411
@@ -64,7 +65,7 @@ def test_figure2_equals_the_reference_count_by_count():
 def test_figure6_equals_every_reference_and_has_none_for_people(no_data):
     (view,) = DBE_FIGURE6.views
     study = study_of(DBE_FIGURE6, root=no_data)
-    by_label = {panel.label: (each, panel) for each, panel in zip(view.dealt, view.panels(study), strict=True)}
+    by_label = {panel.label: (each, panel) for each, panel in zip(view.partitions, view.panels(study), strict=True)}
     _, har = by_label.pop("HAR, one client a user")
     assert (len(by_label), har.counts, har.origin) == (11, None, NO_REFERENCE)
     for each, panel in by_label.values():
@@ -100,7 +101,7 @@ def test_a_differing_count_is_told(monkeypatch):
     wrong = published_counts("fmnist_pat2_n10")
     wrong[0, 0] += 5
     wrong[1, 0] -= 2
-    monkeypatch.setattr(dealing, "published_counts", lambda name: wrong)
+    monkeypatch.setattr(shown_partitions, "published_counts", lambda name: wrong)
     (view,), study = GPFL_FIGURE2.views, study_of(GPFL_FIGURE2)
     (line,) = view.judged(study)
     assert set(line) == set(FRAME_COLUMNS)
@@ -112,7 +113,7 @@ def test_a_differing_count_is_told(monkeypatch):
 
 
 def test_a_reference_of_another_shape_is_refused(monkeypatch):
-    monkeypatch.setattr(dealing, "published_counts", lambda name: np.ones((3, 4), np.int64))
+    monkeypatch.setattr(shown_partitions, "published_counts", lambda name: np.ones((3, 4), np.int64))
     with pytest.raises(CorruptFile, match=r"'fmnist_pat2_n10' have the shape \(3, 4\), expected \(10, 10\)"):
         GPFL_FIGURE2.views[0].table(study_of(GPFL_FIGURE2))
 
@@ -120,7 +121,7 @@ def test_a_reference_of_another_shape_is_refused(monkeypatch):
 @pytest.mark.parametrize("artefact", [DBE_FIGURE6, GPFL_FIGURE2, GRPFED_FIGURE1, FIGURE3], ids=lambda each: each.id)
 def test_nothing_is_trained_and_the_partitions_are_of_known_data_sets(artefact):
     assert not artefact.trains and artefact.scale_names == ("smoke", "fast", "paper")
-    for each in artefact.views[0].dealt:
+    for each in artefact.views[0].partitions:
         assert each.setting.dataset in DATASETS
         assert not each.reference or (each.reference in published_names() and each.equal)
 
@@ -165,8 +166,8 @@ def patients(monkeypatch, tmp_path):
     group = np.array([100] * 2 + [207] * 4 + [105] * 8)
     arrays = Arrays("mitbih", np.zeros((14, 256), np.float32), y, group=group, classes=np.array(spec.class_names))
     save_arrays(tmp_path / "mitbih" / "mitbih.npz", arrays)
-    setting = GRPFED_FIGURE1.views[0].dealt[0].setting.with_(clients=3)
-    return replace(GRPFED_FIGURE1, views=(Counts((Dealt(setting, equal=False),), shares=True),)), tmp_path
+    setting = GRPFED_FIGURE1.views[0].partitions[0].setting.with_(clients=3)
+    return replace(GRPFED_FIGURE1, views=(Counts((ShownPartition(setting, equal=False),), shares=True),)), tmp_path
 
 
 def test_people_are_counted_from_the_data_and_named(patients):
@@ -234,7 +235,7 @@ def test_a_panel_a_partition_as_discs_or_as_a_map(no_data):
     (figure,) = view.figures(study).values()
     check_print(figure)
     panels = {panel_title(axis).split("\n")[0]: axis for axis in figure.axes}
-    assert list(panels) == [each.setting.label for each in view.dealt]
+    assert list(panels) == [each.setting.label for each in view.partitions]
     for drawn in view.panels(study):
         axis = panels[drawn.label]
         if drawn.counts is None:

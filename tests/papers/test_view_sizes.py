@@ -1,6 +1,5 @@
 """Tables of sizes, lost tables and computed numbers: counted anew, equal to what is printed, or said why not."""
 
-import doctest
 from dataclasses import replace
 
 import numpy as np
@@ -78,11 +77,6 @@ def test_verdicts_by_hand() -> None:
     assert size.verdict(float("nan"), 9.2) == UNPUBLISHED
     assert size.verdict(9.2, float("nan")) == NOT_RUN
     assert replace(size, digits=0).text(1234.0) == "1,234"
-
-
-def test_the_example() -> None:
-    found = doctest.testmod(pfedfda_counts)
-    assert found.failed == 0 < found.attempted
 
 
 # ---- lost --------------------------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from pflrepro.algorithms.fedmix import FedMix
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
-from pflrepro.simulation.dealing import ROW_OVERHEAD
 from pflrepro.simulation.loop import Loop, differentiate, participate_one
+from pflrepro.simulation.row_pool import ROW_OVERHEAD
 from pflrepro.simulation.workers import Workers
 from pflrepro.trees import Tree
 
@@ -110,7 +110,7 @@ def test_the_workers_share_what_is_worth_sharing(
     start, workers: int, load: list[int], seconds: float, expected
 ) -> None:
     program = start(FedAvg()).dispatcher.program(Loop())
-    assert Loop(workers).dealer.duration(program, np.array(load), seconds) == pytest.approx(expected)
+    assert Loop(workers).pool.duration(program, np.array(load), seconds) == pytest.approx(expected)
 
 
 def test_supplied_data_reach_the_workers_and_leave_no_file_behind(start) -> None:

@@ -16,7 +16,7 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.checked import Count
 from pflrepro.errors import RunFailed
 from pflrepro.simulation import workers
-from pflrepro.simulation.dealing import Dealer
+from pflrepro.simulation.row_pool import RowPool
 from pflrepro.simulation.workers import packed
 from pflrepro.trees import Tree
 
@@ -24,7 +24,7 @@ from pflrepro.trees import Tree
 @pytest.fixture
 def always_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows go to the worker processes even where that does not pay."""
-    monkeypatch.setattr(Dealer, "_pays", lambda self, program, work, load: self.workers.count > 1)
+    monkeypatch.setattr(RowPool, "_pays", lambda self, program, work, load: self.workers.count > 1)
 
 
 @dataclass(frozen=True)

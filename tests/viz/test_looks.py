@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-
 import matplotlib
 import numpy as np
 import pytest
@@ -73,11 +70,3 @@ def test_smoothing_leaves_gaps_and_refuses_even_widths() -> None:
     for width in (0, 2):
         with pytest.raises(UserError, match="odd number"):
             smoothed(values, width)
-
-
-@pytest.mark.parametrize(
-    "module", ["pflrepro.style", "pflrepro.viz.looks", "pflrepro.viz.lines", "pflrepro.data.heterogeneity"]
-)
-def test_examples(module: str) -> None:
-    found = doctest.testmod(importlib.import_module(module))
-    assert found.failed == 0 < found.attempted

@@ -16,9 +16,12 @@ from pflrepro.trees import Tree
 class PlatformAPFL(APFL):
     """APFL of the papers' platform [LIB], which DBE's numbers come from [inferred: same authors].
 
-    w and v each take plain steps on their own loss; if adaptive, with the gradients of this batch and the models after their steps,
-    alpha <- clip(alpha - eta_alpha (<v - w, alpha grad l(v) + (1 - alpha) grad l(w)> + 0.02 alpha), 0, 1). At the end of the round
-    v <- alpha v + (1 - alpha) w for good, which is what is tested.
+        w <- w - eta grad l(w), v <- v - eta grad l(v)
+        if adaptive: alpha <- clip(alpha - eta_alpha (<v - w, alpha grad l(v) + (1 - alpha) grad l(w)> + 0.02 alpha), 0, 1)
+        end of the round: v <- alpha v + (1 - alpha) w
+
+    w and v each take plain steps on their own loss; alpha with the gradients of this batch and the models after their steps. The
+    mixture at the end is for good, and is what is tested.
 
     Attributes:
         alpha: 1 [LIB]: v starts as local training.

@@ -18,7 +18,7 @@ _TURNED = "discriminator first"  # the name of a phase whose pairs of steps begi
 class FedBRDANN(DANN):
     """DANN whose labels are the clients' places in the cohort, and whose later rounds begin with a discriminator step [BR-code].
 
-    Places are dealt out anew every round, so that D can learn nothing that lasts. The alternation runs on over the rounds, of which the
+    Places are assigned anew every round, so that D can learn nothing that lasts. The alternation runs on over the rounds, of which the
     first has one step there and every other one 50.
     """
 

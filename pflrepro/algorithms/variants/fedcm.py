@@ -16,9 +16,11 @@ from pflrepro.trees import Tree
 class FedBRFedCM(FedCM):
     """FedCM mixed into the momentum buffer itself [BR-code, there with momentum 0.9 and always with Mixup].
 
-    b <- rho b + g + decay w, then b <- alpha b + (1 - alpha) Delta, w <- w - eta b, so that little momentum is left (alpha rho); in the
-    first round, where Delta is 0, b is not scaled by alpha. T_i is the run's number of local steps whatever was taken, also behind a
-    first round of one step (the steps taken where the run has no such number). Without momentum only the first round and T_i differ.
+        b <- rho b + g + decay w, b <- alpha b + (1 - alpha) Delta, w <- w - eta b
+
+    So little momentum is left (alpha rho); in the first round, where Delta is 0, b is not scaled by alpha. T_i is the run's number of
+    local steps whatever was taken, also behind a first round of one step (the steps taken where the run has no such number). Without
+    momentum only the first round and T_i differ.
     """
 
     def share(self, ctx: Context) -> Tensor:

@@ -20,10 +20,13 @@ BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)  # [LIB]
 class PlatformFedPHP(FedPHP):
     """FedPHP of the papers' platform until November 2024 [LIB], which GPFL's numbers come from.
 
-    w_i starts at (1 - mu_t) w^t + mu_t w_i of its last training, with mu_t = inheritance * t / rounds, which is also what is tested;
-    the teacher is w^t, in a client's first round too; Reg is the MMD between the features of both; no gradient is scaled down. There
-    an absent client's model is mixed in every round too, here only when it is used.
-    GPFL's numbers: weight=0.01, inheritance=0.9 (a later remark of the author).
+        start: w_i = (1 - mu_t) w^t + mu_t w_i^old, mu_t = inheritance t / T
+        (1 - lambda) CE(f(x; w_i), y) + lambda MMD(z, z^t)
+
+    w_i^old is the client's last trained model, T the rounds of the run; the start is also what is tested. The teacher is w^t, in a
+    client's first round too; the MMD is taken between the features of both; no gradient is scaled down. There an absent client's model
+    is mixed in every round too, here only when it is used. GPFL's numbers: weight=0.01, inheritance=0.9 (a later remark of the
+    author).
     """
 
     clip: ClassVar[float] = math.inf

@@ -16,7 +16,7 @@ from pflrepro.trees import Tree
 class FedBRGroupDRO(GroupDRO):
     """GroupDRO whose omega_i belong to places in the cohort, and whose momentum goes on from round to round, by place too.
 
-    There a process works for whichever client it is dealt in a round, and keeps both [BR-code, always with Mixup, momentum 0.9].
+    There a process works for whichever client it is assigned in a round, and keeps both [BR-code, always with Mixup, momentum 0.9].
     """
 
     def groups(self, cohort: Tree) -> Tensor:

@@ -17,7 +17,7 @@ class Dirichlet(Drawn):
 
     Class by class, shares ~ Dirichlet(alpha) over the clients that hold fewer than n/N samples so far (alpha is the papers' beta). A
     Dirichlet draw restricted to some of its entries and renormalised is a Dirichlet draw over these, so this is the papers' rule (draw
-    for all, set the full clients to zero, renormalise) without its division by zero. [LIB-era], [pFedFDA-code]
+    for all, set the full clients to zero, renormalise) without its division by zero. [LIB-era], [FDA-code]
     """
 
     kind: ClassVar[str] = "dirichlet"

@@ -15,7 +15,7 @@ from pflrepro.data.partitions.kind import Attempt
 class Lda(Dirichlet):
     """FedBR's split; client by client, classes ~ Dirichlet(ALPHA x distribution of what is left); equal sizes.
 
-    Latent Dirichlet allocation [FedBR-code: MNIST, CIFAR-10]: floor(n/N) samples for client after client, q ~ Dirichlet over the
+    Latent Dirichlet allocation [BR-code: MNIST, CIFAR-10]: floor(n/N) samples for client after client, q ~ Dirichlet over the
     classes that are left; alpha is the sum of the concentrations.
     """
 

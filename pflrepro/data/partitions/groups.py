@@ -57,7 +57,7 @@ class Group(Spec):
 class GroupClasses(Spec):
     """K clients a group, each a block of consecutive classes (PACS: 2, classes 0-3 and 4-6).
 
-    The first blocks are larger by one where the classes do not divide evenly [FedBR, PACS: 2 blocks].
+    The first blocks are larger by one where the classes do not divide evenly [BR, PACS: 2 blocks].
     """
 
     kind: ClassVar[str] = "group-classes"

@@ -18,9 +18,11 @@ Ratio = Annotated[float, Between(0, 1, open_low=True)]
 class LongTail(Drawn):
     """GRP-FED; sizes fall geometrically to RHO of the first, a client's classes by powers of TAU.
 
-    rho: size of the last client over that of the first. tau: the class at position j of a client's random order has a share
-    proportional to tau^j. A class that runs out passes its deficit to the client's next classes in its order, in circles; all samples
-    are used.
+    A class that runs out passes its deficit to the client's next classes in its order, in circles; all samples are used.
+
+    Attributes:
+        rho: size of the last client over that of the first.
+        tau: the class at position j of a client's random order has a share proportional to tau^j.
     """
 
     kind: ClassVar[str] = "long-tail"

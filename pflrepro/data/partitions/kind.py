@@ -41,15 +41,19 @@ class Data:
 class Spec(ABC):
     """One way to divide a data set among clients; `str(spec)` is its canonical text, the first lines of its docstring its help.
 
-    kind: the word before the colon. numbers: what stands behind it in the help, in the order of the fields.
-    default_min_size: the smallest allowed total of a client where the caller names none. own_minimum: whether that total is the paper's
-    of this kind, so that it also holds where a data set's preset has another.
-    counted: whether the data, not the caller, tell how many clients there are.
-    own_rows: whether every row's client and side are given.
+    The last five attributes are options that go with every kind that reads no file.
 
-    The options go with every kind that reads no file. choice, total: only some clients of a partition among `total` clients are
-    used, or with total None among as many as a counted kind has (see `PARTITIONS`, "+of" and its kin). train_share or
-    train_samples: how much of each client's training part is kept. stratified: whether each class of a client is split by itself.
+    Attributes:
+        kind: the word before the colon.
+        numbers: what stands behind it in the help, in the order of the fields.
+        default_min_size: the smallest allowed total of a client where the caller names none.
+        own_minimum: whether that total is the paper's of this kind, so that it also holds where a data set's preset has another.
+        counted: whether the data, not the caller, tell how many clients there are.
+        own_rows: whether every row's client and side are given.
+        choice, total: only some clients of a partition among `total` clients are used, or with total None among as many as a
+            counted kind has (see `PARTITIONS`, "+of" and its kin).
+        train_share, train_samples: how much of each client's training part is kept.
+        stratified: whether each class of a client is split by itself.
     """
 
     kind: ClassVar[str]
@@ -157,9 +161,10 @@ class OwnSplit(Spec):
 
 @dataclass(frozen=True)
 class Drawn(Spec):
-    """A partition whose client x class sizes are drawn on the host, from the sizes of the classes alone; rows are dealt at random.
+    """A partition whose client x class sizes are drawn on the host, from the sizes of the classes alone; rows are assigned at random.
 
-    draws: before a minimum size that was never reached is an error; 1 where every draw has the same sizes of clients.
+    Attributes:
+        draws: before a minimum size that was never reached is an error; 1 where every draw has the same sizes of clients.
     """
 
     draws: ClassVar[int] = 1000
@@ -178,7 +183,9 @@ class Drawn(Spec):
     def sizes(self, class_sizes: np.ndarray, clients: int, seed: int, min_size: int, *, stream: int = 0) -> np.ndarray:
         """Samples of each client and class, int64 [N, C]; at most `draws` draws until the smallest client has `min_size`.
 
-        class_sizes: samples of each class. stream: tells draws of one seed apart (groups that are divided one by one).
+        Args:
+            class_sizes: samples of each class.
+            stream: tells draws of one seed apart (groups that are divided one by one).
         """
         attempt = self.drawing(class_sizes, clients, generator(seed, "partition/sizes", client=stream))
         best = -1

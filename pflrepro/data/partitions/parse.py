@@ -71,7 +71,7 @@ def new_clients(spec: str | Spec, old: int, new: int) -> tuple[str, str]:
     """The partitions of the clients that train and of those that come later: the first `old` and the last `new` of old + new.
 
     With the same seed and minimum size they are parts of one partition, so their samples are disjoint. [DBE] has 80 old and 20
-    new clients, [pFedFDA] one half and the other. Divide the first among `old` clients, the second among `new`.
+    new clients, [FDA] one half and the other. Divide the first among `old` clients, the second among `new`.
 
     Example:
         >>> new_clients("pfllib-dirichlet:0.1", 80, 20)

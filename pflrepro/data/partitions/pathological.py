@@ -17,7 +17,7 @@ from pflrepro.errors import UserError
 class Pathological(Drawn):
     """Each client holds K classes; data are disjoint, sizes unequal.
 
-    Every class has an equal number of holders (up to one): the classes, in random order and repeated, are dealt to the clients in
+    Every class has an equal number of holders (up to one): the classes, in random order and repeated, are handed to the clients in
     random order. A class is cut at uniformly random points (Dirichlet(1)), after each of its q holders got floor(n_k / (10 q)) samples,
     at least 1 (the papers' lower bound).
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class PFedFDADirichlet(Dirichlet):
     """As dirichlet, at least 63 samples a client (pFedFDA: a batch of 50 to train).
 
-    62.5 samples are one batch of 50 after its 80/20 split [pFedFDA-code]. Of CIFAR-10's draws with alpha 0.1 for 100 clients about one
+    62.5 samples are one batch of 50 after its 80/20 split [FDA-code]. Of CIFAR-10's draws with alpha 0.1 for 100 clients about one
     in 4,600 has that minimum (13 of 60,000); the paper's code draws without a bound.
     """
 
@@ -34,7 +34,7 @@ class PFedFDADirichlet(Dirichlet):
 class GroupDirichlet(PFedFDADirichlet):
     """Equally many clients a group, by pfedfda-dirichlet within it (Digit-5: 4 a domain).
 
-    The first clients hold the first group, and so on; the draws of the groups are independent [pFedFDA].
+    The first clients hold the first group, and so on; the draws of the groups are independent [FDA].
     """
 
     kind: ClassVar[str] = "group-dirichlet"
@@ -67,7 +67,7 @@ class GroupDirichlet(PFedFDADirichlet):
 class FixedSize(Dirichlet):
     """SIZE samples a client, classes by its Dirichlet(ALPHA) prior (pFedFDA: 63, 50 to train).
 
-    One by one a random client that is not full draws a class from its prior [pFedFDA-code]. Exhausted classes are drawn again, which is
+    One by one a random client that is not full draws a class from its prior [FDA-code]. Exhausted classes are drawn again, which is
     a draw from the prior without them. A client whose whole prior lies on exhausted classes takes any other with equal chance (the code
     lowers the size for all instead, after 1,000 failures).
     """

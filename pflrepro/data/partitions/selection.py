@@ -37,7 +37,7 @@ def _clients(spec: Spec, clients: int, total: int, seed: int) -> list[int]:
 
 
 def _reduced(spec: Spec, rows: Tensor, client: int, seed: int) -> Tensor:
-    """floor(share n) [pFedFDA] or at most N random training rows, in their order; a smaller part is a subset of a larger one."""
+    """floor(share n) [FDA] or at most N random training rows, in their order; a smaller part is a subset of a larger one."""
     if spec.train_samples is not None:
         kept = min(spec.train_samples, len(rows))
     else:

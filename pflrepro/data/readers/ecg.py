@@ -15,7 +15,7 @@ from pflrepro.data.arrays import Arrays
 from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.errors import CorruptFile, UserError
 
-# PhysioNet's symbols of the classes, in the order of the class names [GRP-FED: 12 classes; which ones: inferred].
+# PhysioNet's symbols of the classes, in the order of the class names [GRP: 12 classes; which ones: inferred].
 SYMBOLS = "NLRAaJVFjE/f"
 LEAD = "MLII"
 BEFORE, AFTER = 100, 156  # samples of a window before the annotated R peak, and from it on [?]
@@ -26,8 +26,11 @@ _MOST_SAMPLES = 10_000_000
 def beats(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """float32 [beats, 256]: lead MLII around every beat of one of the classes of `SYMBOLS`; group = record number.
 
-    Each window has mean 0 and standard deviation 1 (a flat one is all zero). Left out: other annotations, beats nearer to an end
-    of the record than a window reaches. `paths`: "100.hea", "100.dat", "100.atr" and so on, those of a record in one folder.
+    Each window has mean 0 and standard deviation 1 (a flat one is all zero). Left out: other annotations, beats nearer to an end of
+    the record than a window reaches.
+
+    Args:
+        paths: "100.hea", "100.dat", "100.atr" and so on, those of a record in one folder.
     """
     wfdb = _wfdb()
     records = sorted({role.partition(".")[0] for role in paths})

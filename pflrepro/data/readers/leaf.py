@@ -20,10 +20,10 @@ _FILE = re.compile(r"(?:^|/)all_data_(\d+)\.json$")
 
 
 def femnist(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
-    """uint8 [N, 28, 28] on white ground with `group` = writer, numbered in file order [pFedFDA-code].
+    """uint8 [N, 28, 28] on white ground with `group` = writer, numbered in file order [FDA-code].
 
     The files all_data_<k>.json in the order of k; each has `users` and `user_data`: user -> `x`, 784 values in 0..1 a sample, and
-    `y`, labels 0..61. Pixels are 255 * value, truncated [pFedFDA-code]. All writers with samples are
+    `y`, labels 0..61. Pixels are 255 * value, truncated [FDA-code]. All writers with samples are
     kept: the partition `group` leaves out those with too few.
     """
     folder = paths["writers"]

@@ -26,8 +26,8 @@ def tokens(text: str) -> list[str]:
     """The text's words and signs in lower case, as torchtext's "basic_english" splits it.
 
     Example:
-        >>> tokens('He said: "Don't!"')
-        ['he', 'said', 'don', "'", 't', '!']
+        >>> tokens("Don't!<br />Sure.")
+        ['don', "'", 't', '!', 'sure', '.']
     """
     return text.lower().replace('"', "").replace("<br />", " ").translate(_TABLE).split()
 

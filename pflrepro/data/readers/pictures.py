@@ -29,7 +29,7 @@ def tiny_imagenet(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
 
 
 def tiny_imagenet_110k(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
-    """As `tiny_imagenet`, and behind it the 10,000 pictures of the folder `val` in the order of its list of labels [pFedFDA]."""
+    """As `tiny_imagenet`, and behind it the 10,000 pictures of the folder `val` in the order of its list of labels [FDA]."""
     return _tiny(spec, paths["archive"], validation=True)
 
 
@@ -64,7 +64,7 @@ def _validation(tree: FileTree, path: Path, label: Mapping[str, int]) -> list[tu
 def pacs(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """uint8 [9991, 3, 32, 32] RGB with `group` = domain: 0 art painting, 1 cartoon, 2 photo, 3 sketch.
 
-    Pictures are resized to 32x32, bilinear with antialiasing [FedBR 4.6; its code resizes through PIL]; rows lie domain by domain,
+    Pictures are resized to 32x32, bilinear with antialiasing [BR 4.6; its code resizes through PIL]; rows lie domain by domain,
     class by class, in the order of the file names.
     """
     path = paths["pictures"]

@@ -11,8 +11,8 @@ import string
 from pflrepro.data.sets.types import PIXELS, DatasetSpec, SourceFile, pfedfda
 
 _CHARACTERS = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
-# rate, batch, rounds: [pFedFDA C.2; code]; an incomplete last batch is dropped [pFedFDA-code].
-# The number of writers is lost in the text: 1,000 [inferred]; the first ones in file order [pFedFDA-code].
+# rate, batch, rounds: [FDA C.2; code]; an incomplete last batch is dropped [FDA-code].
+# The number of writers is lost in the text: 1,000 [inferred]; the first ones in file order [FDA-code].
 _PFEDFDA = pfedfda(
     "fedpac-cnn4", batch_size=16, participation=0.03, clients=1000, partition="group:2+first-of=all", min_size=2
 )

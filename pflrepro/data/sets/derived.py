@@ -14,8 +14,8 @@ from pflrepro.data.sets.mnist import MNIST
 from pflrepro.data.sets.numbers import PFEDFDA_CNN5
 from pflrepro.data.sets.types import PIXELS, Affine, DatasetSpec, fedbr, pfedfda, standardised
 
-_ZERO_TO_ONE = Affine(1 / 255, 0.0)  # [FedBR-code]: RotatedMNIST and CIFAR10 are not normalised
-# CIFAR-100: [FedBR-code]; CIFAR-10: the values in common use [?]
+_ZERO_TO_ONE = Affine(1 / 255, 0.0)  # [BR-code]: RotatedMNIST and CIFAR10 are not normalised
+# CIFAR-100: [BR-code]; CIFAR-10: the values in common use [?]
 _CIFAR100_UNIT = standardised((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 _CIFAR10_UNIT = standardised((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 
@@ -61,7 +61,7 @@ def _proxy(source: DatasetSpec, what: str, to_unit: Affine) -> DatasetSpec:
 
 
 def _corrupted(source: DatasetSpec, what: str) -> tuple[DatasetSpec, ...]:
-    """CIFAR10-S or CIFAR100-S: half of the clients see corrupted images [pFedFDA 4.2]; the pairs of its code, or of its text."""
+    """CIFAR10-S or CIFAR100-S: half of the clients see corrupted images [FDA 4.2]; the pairs of its code, or of its text."""
     title = f"{what}-S: half of the clients see corrupted images"
     return (
         _derived(
@@ -111,7 +111,7 @@ def _of_cifar10(source: DatasetSpec, what: str) -> tuple[DatasetSpec, ...]:
         shift="official-test",
         to_unit=_ZERO_TO_ONE,
     )
-    # New clients under each corruption at severity 3 [pFedFDA 4.7].
+    # New clients under each corruption at severity 3 [FDA 4.7].
     new_clients = (
         _derived(
             source,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pflrepro.data.sets.types import PIXELS, RAW, DatasetSpec, SourceFile, pfedfda
 
 _DIGITS = tuple("0123456789")
-# min_size 63: one batch of 50 after the 80 % split [pFedFDA-code].
+# min_size 63: one batch of 50 after the 80 % split [FDA-code].
 PFEDFDA_CNN5 = pfedfda("fedpac-cnn5")
 
 SVHN = DatasetSpec(

@@ -45,7 +45,7 @@ PACS = DatasetSpec(
     origin="https://domaingeneralization.github.io/#data",
     licence="none stated by the origin",
     citation="D. Li, Y. Yang, Y.-Z. Song, T. M. Hospedales: Deeper, Broader and Artier Domain Generalization, ICCV 2017",
-    # [FedBR A]; size 32x32 and ImageNet's means and deviations: [FedBR-code]. Its batches are drawn with replacement.
+    # [BR A]; size 32x32 and ImageNet's means and deviations: [BR-code]. Its batches are drawn with replacement.
     preset=fedbr("vgg11", 0.01, 32, 400, partition="group-classes:2", clients=8),
     to_unit=standardised((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     reader="pictures:pacs",

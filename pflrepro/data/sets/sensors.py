@@ -68,7 +68,7 @@ MITBIH = DatasetSpec(
     licence="Open Data Commons Attribution License 1.0",
     citation="G. B. Moody, R. G. Mark: The impact of the MIT-BIH Arrhythmia Database, IEEE Engineering in Medicine and Biology "
     "Magazine 20(3), 2001; A. L. Goldberger et al.: PhysioBank, PhysioToolkit, and PhysioNet, Circulation 101(23), 2000",
-    # lr 0.005, batch 64: [GRP-FED 4.1]; 200 rounds, the split of each class by itself: [?]; "group": one client a record.
+    # lr 0.005, batch 64: [GRP 4.1]; 200 rounds, the split of each class by itself: [?]; "group": one client a record.
     preset=preset(
         *("ecg-resnet", 40),
         lr=0.005,

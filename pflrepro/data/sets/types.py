@@ -37,7 +37,8 @@ def standardised(mean: Sequence[float], std: Sequence[float]) -> Affine:
 class Preset:
     """What an experiment on a data set uses where the user says nothing: a network, a partition, the protocol of its papers.
 
-    min_size: smallest total (training + test) samples of a client, for partitions without a rule of their own.
+    Attributes:
+        min_size: smallest total (training + test) samples of a client, for partitions without a rule of their own.
     """
 
     model: str
@@ -89,7 +90,9 @@ class SourceFile:
     """One original file: its role for the reader, its name, its size in bytes and its checksums (hex); None: not published.
 
     A `name` that ends in "/" is a folder, always placed by hand: the folder of that name, or a zip archive `<name>.zip` of it.
-    mirrors: base addresses of this file where they are not those of its data set.
+
+    Attributes:
+        mirrors: base addresses of this file where they are not those of its data set.
     """
 
     role: str
@@ -106,18 +109,27 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """One data set.
+    """One data set: where it comes from, how it is read, and what its papers use with it.
 
-    shape: of one stored sample; samples: pooled rows (None: not known beforehand); train_samples: how many of them are the
-    official training rows (first); class_names: one name a class, or empty with `class_count` where the files name them;
-    mirrors: base addresses, tried in order; reader: "module:function" in `pflrepro.data.readers`, or "" for a set that comes
-    with an installed package; fingerprint: of the decoded arrays (None: not known); to_unit: the normalisation; groups: what a
-    row's group is ("writer", "patient", "user", "domain"), "" without; by_hand: where to get files that nobody offers for a
-    download that can be relied on, "" where `mirrors` do. reduced: of a set that is less than its original, what it holds of it, in
-    words: its numbers may stand beside published ones, but their level is not compared; "" for all that its papers use.
+    The last four attributes are of a set made from others (see `sets.derived`).
 
-    Of a set made from others (see `sets.derived`): made_of: the sets whose caches the reader combines; source: the set whose rows
-    these are; part: "train" for its official training rows only; shift: what clients see instead, "kind:value" of `data.shifts`.
+    Attributes:
+        shape: of one stored sample.
+        samples: pooled rows (None: not known beforehand).
+        train_samples: how many of them are the official training rows (first).
+        class_names: one name a class, or empty with `class_count` where the files name them.
+        mirrors: base addresses, tried in order.
+        reader: "module:function" in `pflrepro.data.readers`, or "" for a set that comes with an installed package.
+        fingerprint: of the decoded arrays (None: not known).
+        to_unit: the normalisation.
+        groups: what a row's group is ("writer", "patient", "user", "domain"), "" without.
+        by_hand: where to get files that nobody offers for a download that can be relied on, "" where `mirrors` do.
+        reduced: of a set that is less than its original, what it has of it, in words: its numbers may stand beside published ones,
+            but their level is not compared; "" for all that its papers use.
+        made_of: the sets whose caches the reader combines.
+        source: the set whose rows these are.
+        part: "train" for its official training rows only.
+        shift: what clients see instead, "kind:value" of `data.shifts`.
     """
 
     name: str

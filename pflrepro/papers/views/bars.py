@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class Bars(Shown):
     """Bars of cells.
 
-    groups: (title, row keys), a panel each, by default one of all rows; a row may stand in several. columns: keys, by default all of
-    the scale: each group once a column.
+    Attributes:
+        groups: (title, row keys), a panel each, by default one of all rows; a row may stand in several.
+        columns: keys, by default all of the scale: each group once a column.
     """
 
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -53,8 +54,11 @@ class Bars(Shown):
 class ClassBars(Shown):
     """Bars of every class.
 
-    read: gives of a study title -> [C] percent, empty where nothing was run. xlabel: what is counted. names: of the classes, by default
-    their numbers. compared: the first is what the others are compared with.
+    Attributes:
+        read: gives of a study title -> [C] percent, empty where nothing was run.
+        xlabel: what is counted.
+        names: of the classes, by default their numbers.
+        compared: the first is what the others are compared with.
     """
 
     read: Callable[[Any], Mapping[str, np.ndarray]]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import unknown
 from pflrepro.papers.claims import BROKEN, KEPT, UNDECIDED
-from pflrepro.papers.dealt import MEASURE, NO_REFERENCE, SEED, Dealt, Panel, make_panel
 from pflrepro.papers.result import DIFFERS, EQUAL, NOT_RUN, STAND_IN, marked
+from pflrepro.papers.shown_partitions import MEASURE, NO_REFERENCE, SEED, Panel, ShownPartition, make_panel
 from pflrepro.papers.views.exact import line
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.bars import share_figure
@@ -32,24 +32,26 @@ VERDICTS = {
 class Counts(Shown):
     """Partitions.
 
-    dealt: one panel each. orderings: (label, label, source): the first partition is claimed to be the more heterogeneous, by the mean
-    total variation of its clients; one draw of each, so the sign decides. shares: the classes of all clients together and of selected
-    ones as bars are the main picture, of the first partition.
+    Attributes:
+        partitions: one panel each.
+        orderings: (label, label, source): the first partition is claimed to be the more heterogeneous, by the mean total variation
+            of its clients; one draw of each, so the sign decides.
+        shares: the classes of all clients together and of selected ones as bars are the main picture, of the first partition.
     """
 
-    dealt: tuple[Dealt, ...]
+    partitions: tuple[ShownPartition, ...]
     orderings: tuple[tuple[str, str, str], ...] = ()
     shares: bool = False
     name: str = ""
 
     def __post_init__(self) -> None:
-        labels = [each.setting.label for each in self.dealt]
+        labels = [each.setting.label for each in self.partitions]
         for label in (label for claim in self.orderings for label in claim[:2] if label not in labels):
             raise unknown("partition", label, labels)
 
     def panels(self, study: Any) -> list[Panel]:
         """The partitions at the study's scale."""
-        return [make_panel(each, study.scale.stand_in, study.data_root) for each in self.dealt]
+        return [make_panel(each, study.scale.stand_in, study.data_root) for each in self.partitions]
 
     def table(self, study: Any) -> pd.DataFrame:
         """One line a partition, as texts: sizes, classes a client, heterogeneity, and how many counts equal the reference."""

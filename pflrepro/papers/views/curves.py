@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """A kind of curve. printed: the end of the names of the measures whose published numbers are levels of it."""
+    """A kind of curve.
+
+    Attributes:
+        printed: the end of the names of the measures whose published numbers are levels of it.
+    """
 
     title: str
     unit: str
@@ -63,8 +67,11 @@ KINDS = {
 class Curves(Shown):
     """Curves.
 
-    kinds: words of `KINDS`; a panel each, column by column. over: `rounds`, or `seconds` of training so far. rows, columns: keys (none:
-    all that are run). smooth: tests of a moving mean, odd; 1: none.
+    Attributes:
+        kinds: words of `KINDS`; a panel each, column by column.
+        over: `rounds`, or `seconds` of training so far.
+        rows, columns: keys (none: all that are run).
+        smooth: tests of a moving mean, odd; 1: none.
     """
 
     kinds: tuple[str, ...] = ("accuracy",)

@@ -28,7 +28,11 @@ def line(study: Any, **known: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Check:
-    """A statement that is true or not. detail: the numbers behind it."""
+    """A statement that is true or not.
+
+    Attributes:
+        detail: the numbers behind it.
+    """
 
     said: str
     holds: bool
@@ -47,7 +51,9 @@ class Found:
 class Exact(Shown):
     """What a function computes without training.
 
-    compute: gives it; it is asked several times and should remember. draw: its pictures by name, the main one under "".
+    Attributes:
+        compute: gives it; it is asked several times and should remember.
+        draw: its pictures by name, the main one under "".
     """
 
     compute: Callable[[], Found]

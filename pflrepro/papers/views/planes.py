@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class Shot:
     """One panel: the features of a row's models in a column at a layer, before or after a further local training.
 
-    layer: see `metrics.representations.collect_layers`. title: by default row, layer and when.
+    Attributes:
+        layer: see `metrics.representations.collect_layers`.
+        title: by default row, layer and when.
     """
 
     row: str
@@ -35,8 +37,11 @@ class Shot:
 class Planes(Shown):
     """All shots in one projection, of the first seed; a shot without a run is left out.
 
-    numbers: of `model_measures.SEPARATIONS`, beside each panel, of the features, not of the plane. colour: of the points, `class`
-    (marker shape = client) or `client`. limit: samples a panel. name: of the figure, "" for the main one.
+    Attributes:
+        numbers: of `model_measures.SEPARATIONS`, beside each panel, of the features, not of the plane.
+        colour: of the points, `class` (marker shape = client) or `client`.
+        limit: samples a panel.
+        name: of the figure, "" for the main one.
     """
 
     shots: tuple[Shot, ...]

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Points(Shown):
-    """Dots. columns: keys (none: all of the scale); a column with no number is left out, and so is a row."""
+    """Dots: a panel a column, a row a method.
+
+    Attributes:
+        columns: keys (none: all of the scale); a column with no number is left out, and so is a row.
+    """
 
     columns: tuple[str, ...] = ()
     name: str = "points"

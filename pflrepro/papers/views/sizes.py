@@ -27,8 +27,12 @@ VERDICTS = {
 class Size:
     """One cell of such a table.
 
-    row, column: its labels. method, dataset, model, metric, setting: where the published file has it. digits: printed decimals. count:
-    gives ours; None where the package cannot count it, and then `lacking` says why. remark: what explains a difference.
+    Attributes:
+        row, column: its labels.
+        method, dataset, model, metric, setting: where the published file has it.
+        digits: printed decimals.
+        count: gives ours; None where the package cannot count it, and then `lacking` says why.
+        remark: what explains a difference.
     """
 
     row: str

@@ -32,8 +32,10 @@ def by_corruption(data: DataConfig) -> list[str]:
 class Spread(Shown):
     """The values a client of cells, one panel a cell, one box a group of clients, all seeds together.
 
-    places: (row key, column key) of each panel; their measures have one value for every client. group: the clients' data -> a label
-    a client. name: of the figure, "" for the main one.
+    Attributes:
+        places: (row key, column key) of each panel; their measures have one value for every client.
+        group: the clients' data -> a label a client.
+        name: of the figure, "" for the main one.
     """
 
     places: tuple[tuple[str, str], ...]

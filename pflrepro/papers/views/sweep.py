@@ -42,9 +42,12 @@ def _named(kind: str, name: str, row: Row, given: dict[str, Any]) -> float:
 class Sweep(Shown):
     """Lines over a setting.
 
-    x: of a row, a function such as `option("beta")`, or (row key, x) pairs. xlabel: what it is. lines: (label, row keys), by default
-    one line of all rows. columns: keys, by default all; one panel each, or with `together` one line each in one panel. log: x in powers
-    of ten.
+    Attributes:
+        x: of a row, a function such as `option("beta")`, or (row key, x) pairs.
+        xlabel: what it is.
+        lines: (label, row keys), by default one line of all rows.
+        columns: keys, by default all; one panel each, or with `together` one line each in one panel.
+        log: x in powers of ten.
     """
 
     x: Callable[[Row], float] | tuple[tuple[str, float], ...]

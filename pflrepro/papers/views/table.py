@@ -23,8 +23,12 @@ OWN = "own methods"
 class Table(Shown):
     """Rows by columns; the best of a column is bold, the second underlined, as papers print them.
 
-    columns: keys (None: all). difference: whether ours minus the published number is shown behind ours. A column of the scale has its
-    published numbers, and ours where something was run; one that has neither, or that the scale leaves out, is named in the notes.
+    A column of the scale has its published numbers, and ours where something was run; one that has neither, or that the scale
+    leaves out, is named in the notes.
+
+    Attributes:
+        columns: keys (None: all).
+        difference: whether ours minus the published number is shown behind ours.
     """
 
     columns: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""Rows of a launch dealt out: worked through here or, where that takes less time, in worker processes."""
+"""Rows of a launch, each worked through here or, where that takes less time, in worker processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pflrepro.trees import Tree, stack
 ROW_OVERHEAD = 0.02  # seconds to hand one row to a worker and to take its result back (measured for cnn4: 0.01 to 0.02)
 
 
-class Dealer:
+class RowPool:
     """Every row is worked through by one thread, here or in one of `workers` processes: the numbers do not depend on `workers`."""
 
     def __init__(self, workers: int) -> None:

@@ -1,7 +1,7 @@
-"""A partition of a figure: how a setting deals the samples to the clients, beside shipped reference counts where there are any.
+"""A partition of a figure: how a setting divides the samples among the clients, beside shipped reference counts where there are any.
 
 The papers print pictures, no counts; so a reference is a published or validated count file, and agreement means equal counts.
-PyTorch is loaded where samples are dealt, not before.
+PyTorch is loaded where samples are divided, not before.
 """
 
 from __future__ import annotations
@@ -34,9 +34,13 @@ NO_REFERENCE = "no reference"
 
 
 @dataclass(frozen=True)
-class Dealt:
-    """A partition as it is declared. reference: name of shipped counts, "" without. equal: the recipe needs the class sizes only, and
-    all classes are equally large; else the labels of the data are read."""
+class ShownPartition:
+    """A partition as it is declared.
+
+    Attributes:
+        reference: name of shipped counts, "" without.
+        equal: the recipe needs the class sizes only, and all classes are equally large; else the labels of the data are read.
+    """
 
     setting: Setting
     reference: str = ""
@@ -47,9 +51,13 @@ class Dealt:
 class Panel:
     """A partition as it is drawn.
 
-    setting: the declared one, or its stand-in. counts: ours, int64 [clients, classes]; None where the data are not at hand, and then
-    `lacking` says so. reference: the shipped counts, or None; origin: what they are. names: the clients' names. fingerprint: of the
-    data behind the counts, "" where class sizes were enough.
+    Attributes:
+        setting: the declared one, or its stand-in.
+        counts: ours, int64 [clients, classes]; None where the data are not at hand, and then `lacking` says so.
+        reference: the shipped counts, or None.
+        origin: what they are.
+        names: the clients' names.
+        fingerprint: of the data behind the counts, "" where class sizes were enough.
     """
 
     label: str
@@ -93,11 +101,11 @@ class Panel:
         known["equal counts"] = "" if differences is None else f"{(differences == 0).sum():,} of {differences.size:,}"
         if counts is None:
             return dict.fromkeys(names, "") | {"samples": self.lacking} | known
-        sizes, held = counts.sum(1), (counts > 0).sum(1)
+        sizes, present = counts.sum(1), (counts > 0).sum(1)
         values = (
             *(f"{len(counts):,}", f"{counts.shape[1]:,}", f"{counts.sum():,}"),
             f"{sizes.min():,} to {sizes.max():,}",
-            f"{held.min()} to {held.max()}, mean {held.mean():.1f}",
+            f"{present.min()} to {present.max()}, mean {present.mean():.1f}",
             f"{self.heterogeneity:.3f}",
         )
         return dict(zip(names, values, strict=True)) | known
@@ -122,24 +130,28 @@ class Panel:
         return {name: 100.0 * values for name, values in found.items()}
 
 
-def make_panel(dealt: Dealt, stand_in: bool, data_root: str | Path | None) -> Panel:
-    """The counts of a partition. stand_in: what needs data is shown on small embedded ones."""
-    stand_in = stand_in and not dealt.equal
-    setting = dealt.setting.stand_in() if stand_in else dealt.setting
-    lacking = None if dealt.equal else missing_data(setting.dataset, data_root)
-    reference, origin = _reference("" if stand_in else dealt.reference)
+def make_panel(shown: ShownPartition, stand_in: bool, data_root: str | Path | None) -> Panel:
+    """The counts of a partition.
+
+    Args:
+        stand_in: what needs data is shown on small embedded ones.
+    """
+    stand_in = stand_in and not shown.equal
+    setting = shown.setting.stand_in() if stand_in else shown.setting
+    lacking = None if shown.equal else missing_data(setting.dataset, data_root)
+    reference, origin = _reference("" if stand_in else shown.reference)
     if lacking is not None:
-        return Panel(dealt.setting.label, setting, None, reference, origin, lacking)
-    counts, names, fingerprint = _deal(setting, dealt.equal, data_root)
+        return Panel(shown.setting.label, setting, None, reference, origin, lacking)
+    counts, names, fingerprint = _counted(setting, shown.equal, data_root)
     if reference is not None and reference.shape != counts.shape:
         shapes = f"{reference.shape}, expected {counts.shape}"
-        raise CorruptFile(f"the counts {dealt.reference!r} have the shape {shapes}")
+        raise CorruptFile(f"the counts {shown.reference!r} have the shape {shapes}")
     found = {"names": names, "fingerprint": fingerprint, "stand_in": stand_in}
-    return Panel(dealt.setting.label, setting, counts, reference, origin, **found)
+    return Panel(shown.setting.label, setting, counts, reference, origin, **found)
 
 
 @lru_cache(maxsize=32)
-def _deal(setting: Setting, equal: bool, data_root: str | Path | None) -> tuple[np.ndarray, tuple[str, ...], str]:
+def _counted(setting: Setting, equal: bool, data_root: str | Path | None) -> tuple[np.ndarray, tuple[str, ...], str]:
     """Counts [clients, classes], the clients' names, and the fingerprint of the data."""
     import torch
 

@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import replace
 from functools import lru_cache
+from multiprocessing import parent_process
+from multiprocessing.util import Finalize
 from typing import Any, BinaryIO
 
 import cloudpickle
@@ -48,6 +50,7 @@ ENVIRONMENT = {
 }
 
 Work = Callable[[Program, Launch, int], Tree]
+_ending: dict[int, Finalize] = {}  # of the executors of this process, by identity
 
 
 class Workers:
@@ -88,7 +91,11 @@ class Workers:
 
     def _executor(self) -> Any:
         with_us = {"initializer": follow, "initargs": (os.getpid(), str(scratch()))}
-        return get_reusable_executor(max_workers=self.count, timeout=IDLE_SECONDS, env=ENVIRONMENT, **with_us)
+        executor = get_reusable_executor(max_workers=self.count, timeout=IDLE_SECONDS, env=ENVIRONMENT, **with_us)
+        if parent_process() is not None and id(executor) not in _ending:
+            # a process of multiprocessing waits for its own processes before it tells loky to end them, that is, for ever
+            _ending[id(executor)] = Finalize(None, executor.shutdown, kwargs={"kill_workers": True}, exitpriority=0)
+        return executor
 
     def _row(self, launch: Launch, i: int) -> tuple[bytes, str]:
         """(row i packed without the data that all clients are supplied with, the file that holds these or "")."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -100,3 +103,30 @@ def test_an_interrupt_ends_the_workers_and_leaves_no_broken_pool(simulate, monke
     assert not interrupted[0]._processes and interrupted[0]._flags.shutdown
     with get_reusable_executor(max_workers=1) as following:
         assert following is not interrupted[0]
+
+
+IN_A_CHILD = """
+import multiprocessing
+from pflrepro.algorithms import build_method
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation
+from pflrepro.simulation.cost import generated
+
+def train():
+    settings = Settings(rounds=1, evaluate_after=False)
+    Simulation(build_method("fedavg"), generated((28, 28), 8), "cnn4", settings, [0], workers=2).step()
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=train)
+    child.start()
+    child.join(60)
+    print(child.exitcode)
+    child.kill()
+"""
+
+
+def test_a_process_of_multiprocessing_ends_with_its_workers(tmp_path: Path) -> None:
+    """It waits for its own processes before anybody tells them to end."""
+    (tmp_path / "script.py").write_text(IN_A_CHILD)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["0"], done.stderr

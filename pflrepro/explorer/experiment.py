@@ -53,9 +53,11 @@ def explore(
 ) -> Explorer:
     """Widgets to try a federation: its data as bubbles, a method with its options, a run with its curve.
 
-    dataset, algorithm: what it starts with. also: methods of your own, `my_module:MyMethod`. store, data_root, how (backend, device,
-    workers): see `pflrepro.run`.
     `UserError` for unknown names, and for data that are not at hand.
+
+    Args:
+        dataset, algorithm: what it starts with.
+        also: methods of your own, `my_module:MyMethod`. store, data_root, how (backend, device, workers): see `pflrepro.run`.
 
     Example, the same without a screen:
         explorer = pflrepro.explore("digits")

@@ -30,9 +30,20 @@ FDA = _flat(pfedfda("fedpac-cnn5"))
 # FedBR: 10 clients, 50 steps a round on drawn batches, a fifth held out, plain means [BR; BR-code].
 # Its script gives all methods ten different first models and a first round of one step [BR-code].
 BR = {**_flat(fedbr("vgg11", 0.01, 32, 1000)), "first_steps": 1, "first_weights": "slots"}
-# GRP-FED: 5 epochs, batch 64, rate 0.005, momentum 0.9 [GRP 4.1]; 200 rounds, a fifth of the clients a round [?].
+# GRP-FED: 5 epochs, batch 64, rate 0.005, momentum 0.9 [GRP 4.1]; 200 rounds, a fifth of the clients a round [?]. Statistics of norm
+# layers are averaged [inferred]: with personal ones there is no global model, which T_g and Figure 1 test.
 GRP = {
-    **asdict(Settings(rounds=200, lr=0.005, batch_size=64, momentum=0.9, local_epochs=5, participation=0.2)),
+    **asdict(
+        Settings(
+            rounds=200,
+            lr=0.005,
+            batch_size=64,
+            momentum=0.9,
+            local_epochs=5,
+            participation=0.2,
+            statistics="averaged",
+        )
+    ),
     "min_size": 40,
     "test_share": 0.2,
 }

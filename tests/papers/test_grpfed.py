@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from helpers.printed import claimed
 
+from pflrepro.algorithms import build_method
 from pflrepro.experiments.config import Experiment
+from pflrepro.metrics.predictions import predict
 from pflrepro.papers.numbers import published
 from pflrepro.papers.registry import select
 from pflrepro.papers.studies import Study
+from pflrepro.simulation import Simulation
+from pflrepro.simulation.cost import generated
 
 TRAINED = [artefact.id for artefact in select("grpfed")]
 PRINTED = {"grpfed/table1": "grpfed_table1", "grpfed/figure5": "grpfed_fig5_tables"}
@@ -70,6 +75,15 @@ def test_the_settings_are_those_of_the_paper(at) -> None:
         assert (run.local_epochs, run.batch_size, run.lr, run.momentum) == (5, 64, 0.005, 0.9)
         assert (run.rounds, run.participation, found.data.test_share) == (200, 0.2, 0.2)
         assert (found.data.clients, found.data.partition, found.model) == (clients, partition, model)
+
+
+def test_fedavg_has_a_global_model_to_be_tested(at) -> None:
+    """T_g and Figure 1 are of one model, which there is none of where clients keep the statistics of their norm layers."""
+    settings = experiment(at("grpfed/figure1"), "fedavg", "T_g").settings
+    for statistics, there in ((settings.statistics, True), ("personal", False)):
+        short = replace(settings, rounds=1, batch_size=8, local_epochs=1, participation=1.0, statistics=statistics)
+        simulation = Simulation(build_method("fedavg"), generated((64,), 2, 12), "ecg-resnet", short, [0], workers=1)
+        assert (predict(simulation).global_scores is not None) == there
 
 
 def test_the_methods_of_the_paper(at) -> None:

@@ -16,6 +16,15 @@ from pflrepro.simulation.simulation import Simulation
 SIGNALS = [signal.SIGTERM, signal.SIGHUP]
 
 
+@pytest.fixture(autouse=True)
+def nobody_else_handles_them():
+    """As in a terminal: `nohup` and others leave SIGHUP ignored in all that they start."""
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in SIGNALS}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
 def quick(experiments, store, fake, **how):
     return run(experiments, store=store, simulate=fake, progress=False, checkpoint_every=3600, **how)
 

@@ -254,7 +254,11 @@ def test_a_time_does_not_wait_for_the_curve_to_settle(at, monkeypatch) -> None:
     history |= {"correct": rounds[:, None], "test_samples": np.array([10])}
     settings = SimpleNamespace(patience=0)
     run = SimpleNamespace(
-        history=history, rounds=8, round_of=lambda moment: 8, experiment=SimpleNamespace(seed=0, settings=settings)
+        history=history,
+        rounds=8,
+        round_of=lambda moment: 8,
+        experiment=SimpleNamespace(seed=0, settings=settings),
+        diverged=None,
     )
     monkeypatch.setattr(Study, "runs", lambda study, row, column: ({0: run}, ""))
     accuracy, times = at("pfedfda/table3", "fast").cells, at("pfedfda/table6", "fast").cells

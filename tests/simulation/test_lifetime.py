@@ -19,7 +19,8 @@ from pflrepro.simulation import lifetime, workers
 
 # A process with two workers that are busy for longer than any test, one file for them, and a word when all are at work.
 PARENT = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` and others leave it ignored in all that they start
 from loky import get_reusable_executor
 from pflrepro.simulation.lifetime import follow, scratch, shielded
 

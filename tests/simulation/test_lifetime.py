@@ -27,7 +27,10 @@ from pflrepro.simulation.lifetime import follow, scratch, shielded
 (scratch() / "samples").write_bytes(bytes(1000))
 with shielded():
     executor = get_reusable_executor(max_workers=2, initializer=follow, initargs=(os.getpid(), str(scratch())))
-    pids = {executor.submit(os.getpid).result()}
+    pids = set()
+    while len(pids) < 2:  # a future is called running when it is handed out, a worker only when it has answered
+        jobs = [executor.submit(time.sleep, 0.02) for _ in range(4)] + [executor.submit(os.getpid) for _ in range(8)]
+        pids |= {job.result() for job in jobs} - {None}
     busy = [executor.submit(time.sleep, 600) for _ in range(2)]
 while len(executor._processes) < 2 or not all(future.running() for future in busy):
     time.sleep(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, fields
 from fnmatch import fnmatchcase
@@ -70,18 +71,18 @@ class Runs(list[Run]):
         return f"<p>{len(self):,} run{'' if len(self) == 1 else 's'}</p>{records(self.lines())}{more}"
 
 
-class Listed:
+class Listed(ABC):
     """What a store shows of its runs."""
 
     root: Path
 
+    @abstractmethod
     def runs(self, newest: int | None = None) -> Runs:
         """All finished runs, or the newest ones."""
-        raise NotImplementedError
 
+    @abstractmethod
     def matching(self, prefix: str) -> list[str]:
         """The ids of the finished runs that begin with `prefix`."""
-        raise NotImplementedError
 
     def select(self, **filter: Any) -> Runs:
         """The finished runs whose columns have these values, see `Runs.select`: `store.select(dataset="digits", seed=[0, 1])`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from html import escape
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from pflrepro.checked import Domain
-from pflrepro.style import style
+from pflrepro.style import drawn, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ DOTS = 130  # an inch, of a picture on a screen
 
 def control(name: str, domain: Domain, value: Any, help: str = "") -> widgets.ValueWidget:
     """A widget for a value of that domain: words to choose from, a box to tick, a number within its bounds."""
-    said = {"description": name.replace("_", " "), "tooltip": help or bounds(domain), "style": NARROW}
+    said = {"description": name.replace("_", " "), "tooltip": help or str(domain), "style": NARROW}
     said["layout"] = widgets.Layout(width="max-content", margin=APART)
     if domain.words:
         return widgets.Dropdown(options=list(domain.words), value=value, **said)
@@ -44,28 +44,12 @@ def control(name: str, domain: Domain, value: Any, help: str = "") -> widgets.Va
 
 def slider(name: str, domain: Domain, value: Any, high: int, help: str = "") -> widgets.ValueWidget:
     """A slider: in powers of ten for a positive number without an upper bound, to 1 for a share, to `high` for a whole number."""
-    said = {"description": name, "tooltip": help or bounds(domain), "style": NARROW, "layout": {"margin": APART}}
+    said = {"description": name, "tooltip": help or str(domain), "style": NARROW, "layout": {"margin": APART}}
     if domain.kind is int:
         return widgets.IntSlider(value=value, min=int(domain.bounds.low or 0), max=max(high, value), **said)
     if domain.bounds.high is None:
         return widgets.FloatLogSlider(value=value, min=-2, max=2, step=0.05, readout_format=".3g", **said)
     return widgets.FloatSlider(value=value, min=0.05, max=domain.bounds.high, step=0.05, **said)
-
-
-def bounds(domain: Domain) -> str:
-    """What a domain allows, in words.
-
-    Example:
-        >>> from pflrepro.checked import Between
-        >>> bounds(Domain(float, (), Between(0, 1, open_low=True)))
-        'a number > 0 and <= 1'
-    """
-    if domain.kind not in (int, float):
-        return ", ".join(domain.words)
-    low, high, open_low, open_high = vars(domain.bounds).values()
-    ends = [f"{'>' if open_low else '>='} {low:g}"] if low is not None else []
-    ends += [f"{'<' if open_high else '<='} {high:g}"] if high is not None else []
-    return f"{'a whole number' if domain.kind is int else 'a number'} {' and '.join(ends)}".rstrip()
 
 
 def values(controls: Mapping[str, widgets.ValueWidget]) -> dict[str, Any]:
@@ -75,10 +59,8 @@ def values(controls: Mapping[str, widgets.ValueWidget]) -> dict[str, Any]:
 
 def image(draw: Callable[[], Figure], said: str) -> str:
     """The figure that `draw` makes, as HTML; `said`: what is told where no picture is shown."""
-    buffer = io.BytesIO()
     with DRAWING, style():
-        draw().savefig(buffer, format="png", dpi=DOTS)
-    source = b64encode(buffer.getvalue()).decode()
+        source = b64encode(drawn(draw(), "png", dpi=DOTS)).decode()
     return f'<img alt="{escape(said)}" style="max-width: 100%" src="data:image/png;base64,{source}">'
 
 
@@ -93,13 +75,14 @@ def code(text: str) -> str:
     return f"<pre style='white-space: pre-wrap; margin: 0.3em 0'>{escape(text)}</pre>"
 
 
-class Displayed:
+class Displayed(ABC):
     """Something with a `widget`, and with `still()`, HTML for wherever widgets are not drawn: a page, a notebook without a kernel."""
 
     widget: widgets.Widget
 
+    @abstractmethod
     def still(self) -> str:
-        raise NotImplementedError
+        """What is shown there."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         found = self.widget._repr_mimebundle_()

@@ -26,11 +26,10 @@ from pflrepro.experiments.loading import arrays_of, partition_of
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.run import open_store
 from pflrepro.experiments.store import Store
+from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, control, image, note, slider, values
 from pflrepro.explorer.training import Training
-from pflrepro.metrics.accuracy import per_client, per_client_after
 from pflrepro.settings import Settings
-from pflrepro.viz.clients import ClientCurves, client_map, size_scatter
 from pflrepro.viz.lines import Line, LinePanel, line_figure
 from pflrepro.viz.looks import look
 
@@ -354,14 +353,9 @@ class Explorer(Displayed):
         if not names:
             self._curves.value = self._clients.value = ""
             return
-        after = self.after.value
-        runs = {name: self._lines[name] for name in names}
-        compared = Compared(run for each in runs.values() for run in each)
-        self._curves.value = image(lambda: compared.curves(after), f"curves of {', '.join(names)}")
-        tested = {name: _tested(each[0], after) for name, each in runs.items()}
-        self._clients.value = image(
-            lambda: size_scatter(tested), "accuracy of each client against its training samples"
-        ) + image(lambda: client_map(tested), "accuracy of each client over rounds")
+        runs, after = {name: self._lines[name] for name in names}, self.after.value
+        self._curves.value = pictures.curves(runs, after)
+        self._clients.value = pictures.clients(runs, after)
 
     # ---- where there is no screen ----------------------------------------------------------------------------------------------
     def still(self) -> str:
@@ -377,8 +371,3 @@ def _offered(kind: type[Spec], grouped: bool) -> bool:
     """Whether a partition's kind has nothing but numbers, and the data have the groups that it may need."""
     numbers = all(domains(kind)[name].kind in (int, float) for name in kind.fields())
     return numbers and (grouped or not kind.kind.startswith("group"))
-
-
-def _tested(run: Run, after: bool) -> ClientCurves:
-    accuracy = (per_client_after if after else per_client)(run.history)
-    return ClientCurves(run.history["round"], accuracy, run.history["train_samples"])

@@ -7,16 +7,14 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from pflrepro.experiments.compare import Compared
 from pflrepro.experiments.result import Run
-from pflrepro.explorer.controls import Displayed, code, image, note
+from pflrepro.explorer import pictures
+from pflrepro.explorer.controls import Displayed, code, note
 from pflrepro.markup import facts, folded, records
-from pflrepro.metrics.accuracy import per_client
 from pflrepro.papers import showing
 from pflrepro.papers.result import MARKS, VERDICTS, Cell
 from pflrepro.papers.studied import Key, Studied
 from pflrepro.papers.texts import mean_and_spread, number
-from pflrepro.viz.clients import ClientCurves, client_map, size_scatter
 
 NOTHING = "–"
 PAGE = "jp-RenderedHTMLCommon"  # JupyterLab's own look of tables
@@ -122,19 +120,7 @@ class CellExplorer(Displayed):
         shown = {
             self._name(key): list(cell.runs.values()) for key in self.picked if (cell := self.study.cells[key]).runs
         }
-        if not shown:
-            return ""
-        compared = Compared(shown)
-        tested = {
-            name: ClientCurves(runs[0].history["round"], per_client(runs[0].history), runs[0].history["train_samples"])
-            for name, runs in shown.items()
-        }
-        said = ", ".join(shown)
-        return (
-            image(compared.curves, f"curves of {said}")
-            + image(lambda: size_scatter(tested), f"clients of {said}: accuracy against training samples")
-            + image(lambda: client_map(tested), f"clients of {said}: accuracy over rounds")
-        )
+        return pictures.curves(shown) + pictures.clients(shown) if shown else ""
 
     def _name(self, key: Key) -> str:
         row, column = key

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 class Study(Studied):
     """An artefact at a scale, to run and to look at; see `Studied` for what it holds.
 
-    Lists of rows and methods may be given as the command line takes them, too: `fedavg,ditto`.
+    Lists of rows and methods may be given as the command line takes them, too: `fedavg,ditto`. `UserError` for an unknown artefact,
+    scale or row.
+
+    Example:
+        >>> study("fedbr/table7", "paper").artefact.title
+        'FedBR Table 7: parameters that travel, and simulation time'
 
     Attributes:
         artefact: its id, or one of one's own.
@@ -131,26 +136,7 @@ class Study(Studied):
         return showing.page(self)
 
 
-def study(
-    artefact: str | Artefact,
-    scale: str = "fast",
-    *,
-    seeds: int | None = None,
-    methods: str | Sequence[str] = (),
-    also: str | Sequence[str] = (),
-    store: Store | str | Path | None = None,
-    data_root: str | Path | None = None,
-    device: str = "cpu",
-    revives: bool = True,
-) -> Study:
-    """An artefact at a scale, to run and to look at; see `Study`. `UserError` for an unknown artefact, scale or row.
-
-    Example:
-        >>> study("fedbr/table7", "paper").artefact.title
-        'FedBR Table 7: parameters that travel, and simulation time'
-    """
-    how = {"seeds": seeds, "methods": methods, "also": also, "store": store, "data_root": data_root, "device": device}
-    return Study(artefact, scale, revives=revives, **how)
+study = Study  # as a reader calls it: `papers.study("dbe/table5")`
 
 
 def words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:

@@ -298,8 +298,10 @@ def _run_to_the_end(
 def _warn_of_divergence(simulation: Any, group: Group, warned: set[str]) -> None:
     """Say at once, and once a run, that a loss is infinite, NaN or huge: there may be long to go."""
     for index, job in enumerate(group.jobs):
+        if job.id in warned:
+            continue
         history = simulation.history(index)
-        found = divergence(history) if "loss" in history and job.id not in warned else None
+        found = divergence(history) if "loss" in history else None
         if found is not None:
             warned.add(job.id)
             log.warning(

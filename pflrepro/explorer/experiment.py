@@ -28,7 +28,7 @@ from pflrepro.experiments.run import open_store
 from pflrepro.experiments.store import Store
 from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, control, image, note, slider, values
-from pflrepro.explorer.training import Training
+from pflrepro.explorer.training import LOOK_EVERY, Training
 from pflrepro.settings import Settings
 from pflrepro.viz.lines import Line, LinePanel, line_figure
 from pflrepro.viz.looks import look
@@ -37,7 +37,6 @@ PROTOCOL = ("rounds", "local_epochs", "participation", "lr")  # what can be set 
 NONE = "nothing"  # in place of a plug-in
 FIRST = {"float": 0.1, "int": 2}  # where a number of a partition starts
 MOST_CLIENTS, MOST_ROUNDS = 100, 20
-LOOK_EVERY = 0.3  # seconds between looks at what is training
 ROW = widgets.Layout(flex_flow="row wrap", align_items="center")
 
 
@@ -81,7 +80,7 @@ class Explorer(Displayed):
         self.runs: list[Run] = []
         self.training: Training | None = None
         self._lines: dict[str, list[Run]] = {}  # label -> runs, one a seed
-        self._settling = False
+        self._settling, self._drawn = False, 1
         Experiment.for_dataset(algorithm, dataset)  # refuses what there is not
         arrays_of(dataset, data_root)
         self._make_data(dataset)
@@ -287,6 +286,7 @@ class Explorer(Displayed):
         self.training = Training(experiment, store=self.store, data_root=self.data_root, **self.how)
         self.start.disabled, self.halt.disabled = True, False
         self._bar.value, self._bar.max, self._bar.layout.display = 0, max(experiment.settings.rounds, 1), ""
+        self._drawn = 1  # tests in the picture that is shown: a single one makes no curve
         self._follow()
         try:
             loop = asyncio.get_running_loop()
@@ -318,7 +318,8 @@ class Explorer(Displayed):
         self._bar.value = training.round
         said = f", accuracy {100 * curve[-1]:.1f} %" if len(curve) else ""
         self._state.value = note(f"round {training.round} of {training.experiment.settings.rounds}{said}")
-        if len(curve) > 1 and len(rounds) == len(curve):
+        if len(curve) > self._drawn and len(rounds) == len(curve):
+            self._drawn = len(curve)
             name = training.experiment.algorithm
             line = Line(name, rounds, 100 * curve, look(name))
             panel = LinePanel("", "round", "test accuracy (%)", (line,))

@@ -15,7 +15,7 @@ from pflrepro.experiments.run import run
 from pflrepro.metrics.accuracy import pooled
 from pflrepro.simulation.simulation import Simulation
 
-LOOK_EVERY = 0.3  # seconds between looks at the curve, which is stacked anew each time
+LOOK_EVERY = 0.3  # seconds between looks at what is training: its curve is stacked anew each time
 
 
 class Training:

@@ -6,6 +6,7 @@ A setting is declared once, here: its default with its source, its bounds, and t
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pflrepro.checked import AtLeastOne, Between, Count, NonNegative, check_fields
@@ -87,7 +88,7 @@ class Settings(Brief):
     patience: Count = knob(0, "stop after so many tests without a new best; 0: never")
 
     def __post_init__(self) -> None:
-        check_fields(self, {each.name: each.metadata["title"] or each.name.replace("_", " ") for each in fields(self)})
+        check_fields(self, _titles())
         if self.participation_low > self.participation:
             check_range("lowest participation", self.participation_low, 0, self.participation)
         if self.first_steps > self.local_steps:
@@ -110,3 +111,9 @@ class Settings(Brief):
     def differing(self) -> dict[str, Any]:
         """The settings that are not at their defaults, by name."""
         return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+
+
+@cache
+def _titles() -> dict[str, str]:
+    """What an error calls each setting."""
+    return {each.name: each.metadata["title"] or each.name.replace("_", " ") for each in fields(Settings)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ import torch
 from hypothesis import settings
 
 from pflrepro.experiments import compact, fingerprints
+from pflrepro.papers import counted
 
 torch.set_num_threads(1)
 
@@ -25,13 +27,20 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+@pytest.fixture(scope="session")
+def _counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the code alone decides is counted once for all tests."""
+    return tmp_path_factory.mktemp("counts") / "counted.json"
+
+
 @pytest.fixture(autouse=True)
-def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, _counts: Path) -> None:
     """No test reads or writes the user's data root or run store."""
     places = tmp_path_factory.mktemp("places")
     monkeypatch.setenv("PFLREPRO_DATA", str(places / "data"))
     monkeypatch.setenv("PFLREPRO_STORE", str(places / "store"))
     monkeypatch.setattr(fingerprints, "file", lambda: places / "fingerprints.json")
+    monkeypatch.setattr(counted, "file", lambda: _counts)
     monkeypatch.setattr(
         compact, "shipped", lambda: places / "runs"
     )  # nothing is answered by what came with the package

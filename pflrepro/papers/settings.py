@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from pflrepro.data.datasets import DATASETS
@@ -89,7 +90,7 @@ class Setting:
     @property
     def settings(self) -> Settings:
         """The protocol, as long as the paper runs it."""
-        return Settings(**{name: value for name, value in self.protocol if name not in _OF_DATA})
+        return _settings(self.protocol)
 
     @property
     def reduced(self) -> str:
@@ -126,6 +127,11 @@ class Setting:
         return self.with_(
             f"digits for {self.label}", dataset="digits", model=f"cnn-digits{split}", partition=skew, clients=5
         ).with_(**small, **work)
+
+
+@lru_cache(maxsize=1024)  # the cells of a table share few protocols
+def _settings(protocol: Pairs) -> Settings:
+    return Settings(**{name: value for name, value in protocol if name not in _OF_DATA})
 
 
 def lib(label: str, dataset: str, model: str, partition: str, clients: int = 20, **changes: Any) -> Setting:

@@ -19,7 +19,9 @@ from pflrepro.data.heterogeneity import heterogeneity, selected_clients, total_v
 from pflrepro.data.partitions.parse import parse
 from pflrepro.data.published import published_counts, published_summary
 from pflrepro.errors import CorruptFile, UserError
+from pflrepro.experiments.identity import data_fingerprint
 from pflrepro.papers.availability import missing_data
+from pflrepro.papers.counted import counted
 from pflrepro.papers.result import DIFFERS, EQUAL, NOT_RUN, STAND_IN
 from pflrepro.papers.settings import Setting
 
@@ -153,22 +155,30 @@ def make_panel(shown: ShownPartition, stand_in: bool, data_root: str | Path | No
 @lru_cache(maxsize=32)
 def _counted(setting: Setting, equal: bool, data_root: str | Path | None) -> tuple[np.ndarray, tuple[str, ...], str]:
     """Counts [clients, classes], the clients' names, and the fingerprint of the data."""
+    fingerprint = "" if equal else data_fingerprint(setting.dataset, data_root)
+    key = f"{setting.dataset} {fingerprint or 'equal classes'} {setting.partition} {setting.clients}"
+    counts, names = counted(key, lambda: _divided(setting, equal, data_root))
+    return np.asarray(counts, dtype=np.int64), tuple(names), fingerprint
+
+
+def _divided(setting: Setting, equal: bool, data_root: str | Path | None) -> tuple[list[list[int]], list[str]]:
+    """Counts, a list a client, and the clients' names."""
     import torch
 
     from pflrepro.data.partition import partition
 
-    spec, groups, fingerprint = DATASETS[setting.dataset], None, ""
+    spec, groups = DATASETS[setting.dataset], None
     if equal:
         labels = equal_classes(spec.samples, spec.classes)
     else:
         arrays = load_arrays(setting.dataset, data_root)
-        labels, groups, fingerprint = torch.from_numpy(arrays.y), arrays.group, arrays.fingerprint()
+        labels, groups = torch.from_numpy(arrays.y), arrays.group
     parts = partition(setting.partition, labels, setting.clients, SEED, groups=groups)
-    counts = np.asarray(parts.counts(classes=spec.classes), dtype=np.int64)
+    counts = parts.counts(classes=spec.classes).tolist()
     names = [f"client {number}" for number in range(len(counts))]
     if groups is not None and parse(setting.partition).kind == "group":
         names = [f"{spec.groups} {groups[rows[0]]}" for rows in parts.train]
-    return counts, tuple(names), fingerprint
+    return counts, names
 
 
 def equal_classes(samples: int, classes: int) -> Tensor:

@@ -98,7 +98,8 @@ class Studied:
         if self.scale.stand_in:
             options = {name: min(value, 2) if _long(name, value) else value for name, value in options.items()}
         changes |= {name: value for name, value in row.changes if not (self.scale.stand_in and _long(name, value))}
-        return [setting.experiment(algorithm, options, seed, **changes) for seed in range(self.seeds)]
+        first = setting.experiment(algorithm, options, 0, **changes)
+        return [first.changed(seed=seed) for seed in range(self.seeds)]
 
     def moments(self, row: Row, column: Column) -> tuple[str | int, ...]:
         """The moments whose models the cell's measure needs, but the last, which is always kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from pflrepro.checked import domains
@@ -46,6 +47,11 @@ def parse(text: str | Spec) -> Spec:
         raise UserError(f"a partition is a text such as 'dirichlet:0.1', not {text!r}")
     if "\0" in text:  # no file has such a name
         raise UserError(f"a partition is written without null bytes, not {text!r}")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=1024)  # a table asks for few partitions, many times each
+def _parsed(text: str) -> Spec:
     body, options = _options(text)
     kind, colon, value = map(str.strip, body.partition(":"))
     if (stray := re.search(r"\+([a-z-]+)", body)) and kind not in ("counts", "file"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.papers.claims import BROKEN, KEPT
+from pflrepro.papers.counted import counted
 from pflrepro.papers.result import FRAME_COLUMNS, marked
 from pflrepro.papers.views.view import Shown
 
@@ -75,9 +76,11 @@ class Exact(Shown):
 
     def judged(self, study: Any) -> list[dict[str, Any]]:
         """One line of the frame of cells a statement."""
+        key = f"{study.artefact.id} {self.compute.__qualname__}"
+        told = counted(key, lambda: [(check.said, check.holds, check.detail) for check in self.compute().checks])
         return [
             line(study, row=check.said, measure="statement", n=1, verdict=_word(check), reason=check.detail)
-            for check in self.compute().checks
+            for check in (Check(*each) for each in told)
         ]
 
 

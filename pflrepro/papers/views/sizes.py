@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pflrepro.papers.counted import counted
 from pflrepro.papers.numbers import PublishedNumber, find_number
 from pflrepro.papers.result import DIFFERS, EQUAL, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
 from pflrepro.papers.views.exact import line
@@ -78,7 +79,9 @@ class Sizes(Shown):
     def _line(self, study: Any, size: Size) -> dict[str, Any]:
         found = size.printed(study.artefact.sources)
         published = math.nan if found is None else found.value
-        ours = math.nan if size.count is None else float(size.count())
+        ours = math.nan
+        if size.count is not None:
+            ours = counted(f"{study.artefact.id} {size.row} {size.column}", lambda: float(size.count()))
         return line(
             study,
             row=size.row,

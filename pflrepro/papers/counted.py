@@ -1,0 +1,42 @@
+"""Sizes and partitions that follow from the package's code (and its data) alone: counted once a version of the code, then read.
+
+Building a large network or drawing a partition takes a second; the score card shows forty of them whenever it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pflrepro.remembered import remembered
+
+
+def counted(key: str, count: Callable[[], Any]) -> Any:
+    """`count()`, a value in JSON's types; remembered in the user's cache folder as long as no file of the package changes."""
+    stamp = _code()
+    found = remembered(
+        file(),
+        key,
+        lambda: [stamp, count()],
+        lambda kept: isinstance(kept, list) and len(kept) == 2 and kept[0] == stamp,
+    )
+    return found[1]
+
+
+def file() -> Path:
+    """Where they are kept."""
+    import platformdirs
+
+    return platformdirs.user_cache_path("pflrepro") / "counted.json"
+
+
+@cache
+def _code() -> str:
+    """Digest of the names, sizes and times of the package's modules: hashing their texts would take longer than most counts."""
+    package = Path(__file__).parents[1]
+    stats = ((path, path.stat()) for path in sorted(package.rglob("*.py")))
+    texts = (f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats)
+    return sha256("\n".join([str(package), *texts]).encode()).hexdigest()

@@ -287,11 +287,15 @@ FIGURE3 = Artefact(
     views=(
         Planes(
             tuple(
-                Shot(name, "tiny", layer, after)
-                for name, layer in (("fedavg", "features"), ("fedavg+dbe", "features"), ("fedavg+dbe", "embedded"))
-                for after in (False, True)
+                Shot(name, "tiny", layer, after, title=f"{title}, {'after' if after else 'before'} local training")
+                for after in (False, True)  # a row of three panels each
+                for name, layer, title in (
+                    ("fedavg", "features", "FedAvg"),
+                    ("fedavg+dbe", "features", "DBE, generic z^g"),
+                    ("fedavg+dbe", "embedded", "DBE, z with the bias"),
+                )
             ),
-            numbers=("class separation", _APART),
+            numbers=(_APART, "Fisher ratio of clients"),
         ),
     ),
     sources=("dbe_table5", LEADERBOARD),

@@ -23,7 +23,11 @@ FIGURE2 = Artefact(
     scales=scales(fast(30, "a quarter of the training data, 30 rounds, tests every 5", every=5, share=0.25), seeds=1),
     views=(
         Planes(
-            (Shot("fedper", "ten"), Shot("fedproto", "ten"), Shot("gpfl", "ten", "embedded")),
+            (
+                Shot("fedper", "ten", title="(b) FedPer"),
+                Shot("fedproto", "ten", title="(c) FedProto"),
+                Shot("gpfl", "ten", "embedded", title="(d) GPFL, what its head reads"),
+            ),
             numbers=(_BY_CLIENT_AND_CLASS, "class separation"),
         ),
         Counts((ShownPartition(TEN_CLIENTS, "fmnist_pat2_n10"),), name="counts"),

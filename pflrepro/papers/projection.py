@@ -1,4 +1,4 @@
-"""Features of several runs in one plane, kept as one answer: with the first of them, under a question that names all."""
+"""Features of one run, at several layers and moments, in one plane: kept as one answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class Panel:
 
 
 def projected(looks: Sequence[Look], limit: int, perplexity: float, seed: int) -> list[Panel]:
-    """One panel a look, all in one t-SNE; at most `limit` samples each, the same ones where the clients are the same."""
+    """One panel a look, all of one run and in one t-SNE; at most `limit` samples each, the same ones.
+
+    The plane is moved and stretched, both axes alike, to a square of side 1: t-SNE's own unit means nothing.
+    """
     first = looks[0]
     asked = [[*look.state, look.layer, look.after] for look in looks]
     options = {"shots": asked, "limit": limit, "perplexity": perplexity, "seed": seed}
@@ -64,11 +67,16 @@ def projected(looks: Sequence[Look], limit: int, perplexity: float, seed: int) -
 
     kept = first.evidence.reading("plane", first.moment, take, **options)
     ends = np.cumsum(kept["sizes"])[:-1]
-    parts = [np.split(kept[name], ends) for name in ("points", "labels", "clients")]
+    parts = [np.split(values, ends) for values in (_unit(kept["points"]), kept["labels"], kept["clients"])]
     return [
         Panel(points, labels.astype(np.int64), clients.astype(np.int64), int(count))
         for points, labels, clients, count in zip(*parts, kept["counts"], strict=True)
     ]
+
+
+def _unit(points: np.ndarray) -> np.ndarray:
+    low, high = points.min(0), points.max(0)
+    return 0.5 + (points - (low + high) / 2) / (high - low).max()
 
 
 def _collected(looks: Sequence[Look], simulation: Simulation, options: Mapping[str, Any]) -> list[Features]:

@@ -44,7 +44,7 @@ def planes(
     colour: str = "class",
     title: str = "",
 ) -> Figure:
-    """One panel a snapshot, all in one projection (`pflrepro.metrics.representations.tsne`).
+    """One panel a snapshot, all with the same axes (see `pflrepro.metrics.representations.tsne`).
 
     Args:
         titles: of the panels, several lines where they have some; None: round and moment of the `Features`.

@@ -65,19 +65,36 @@ def study(tmp_path_factory) -> Study:
 
 
 # ---- planes ----------------------------------------------------------------------------------------------------------------------
-def test_planes_are_one_projection_of_the_same_samples(study) -> None:
+def drawn(panel) -> np.ndarray:
+    return np.concatenate([dots.get_offsets() for dots in panel.collections])  # the clients ascend
+
+
+def unit(points: np.ndarray) -> np.ndarray:
+    """Moved and stretched to a square of side 1 around (0.5, 0.5)."""
+    low, high = points.min(0), points.max(0)
+    return 0.5 + (points - (low + high) / 2) / (high - low).max()
+
+
+def test_each_run_has_a_projection_of_the_same_samples(study) -> None:
     figure = PLANES.figures(study)[""]
     fedavg, dbe = (study.evidence(name, "accuracy")[0].simulation("last") for name in ("fedavg", "fedavg+dbe"))
     before, after = collect(fedavg, "features", limit=60), collect(dbe, "embedded", limit=60, after=True)
     assert before.labels.tolist() == after.labels.tolist()
-    expected = tsne([before, after], perplexity=8.0)
     left, right, bar = figure.axes
-    for panel, points in ((left, expected[0]), (right, expected[1])):
-        drawn = np.concatenate([dots.get_offsets() for dots in panel.collections])
-        np.testing.assert_allclose(drawn, points, rtol=1e-4)  # the clients ascend
+    for panel, features in ((left, before), (right, after)):
+        np.testing.assert_allclose(drawn(panel), unit(tsne([features], perplexity=8.0)[0]), rtol=1e-4)
     assert left.get_xlim() == right.get_xlim() and bar.get_ylabel() == "class"
     assert figure.get_suptitle() == "", "the caption stands in the text"
     figure.savefig("/dev/null", format="png")
+
+
+def test_panels_of_one_run_share_their_projection(study) -> None:
+    shots = (Shot("fedavg", "accuracy"), Shot("fedavg", "accuracy", after=True))
+    figure = Planes(shots, limit=60, perplexity=8.0).figures(study)[""]
+    simulation = study.evidence("fedavg", "accuracy")[0].simulation("last")
+    both = tsne([collect(simulation, "features", limit=60, after=after) for after in (False, True)], perplexity=8.0)
+    joint = unit(np.concatenate(both))
+    np.testing.assert_allclose(np.concatenate([drawn(panel) for panel in figure.axes[:2]]), joint, rtol=1e-4)
 
 
 def test_beside_each_panel_stands_the_number_of_the_features(study) -> None:
@@ -100,7 +117,7 @@ def test_planes_are_drawn_again_without_models(study, monkeypatch) -> None:
     after = [dots.get_offsets() for panel in PLANES.figures(study)[""].axes[:2] for dots in panel.collections]
     assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
     kept = list(study.evidence("fedavg", "accuracy")[0].run.folder.glob("readings/plane-*"))
-    assert len(kept) == 1 and kept[0].stat().st_size < 5000
+    assert kept and all(file.stat().st_size < 5000 for file in kept)
 
 
 def test_a_shot_without_a_run_is_told(study) -> None:

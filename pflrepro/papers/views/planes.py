@@ -1,14 +1,15 @@
-"""Features in a plane: t-SNE of several shots in one projection, each with the number of what the eye is to see."""
+"""Features in a plane: t-SNE of several shots, each with the number of what the eye is to see."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.experiments.result import Moment
 from pflrepro.papers.measures import Evidence
 from pflrepro.papers.model_measures import POINTS, separation
-from pflrepro.papers.projection import Look, projected
+from pflrepro.papers.projection import Look, Panel, projected
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ class Shot:
 
 @dataclass(frozen=True)
 class Planes(Shown):
-    """All shots in one projection, of the first seed; a shot without a run is left out.
+    """One panel a shot, of the first seed; a shot without a run is left out.
+
+    Shots of one run (layers, before and after local training) share a projection, so that points can be compared from panel to panel.
+    Networks of several runs have no axes in common: each run has a projection of its own, drawn at the same size.
 
     Attributes:
         numbers: of `model_measures.SEPARATIONS`, beside each panel, of the features, not of the plane.
@@ -106,19 +110,32 @@ class Planes(Shown):
         found = self.evidence(study)
         if not found:
             return {}
-        looks = [Look(evidence, shot.layer, shot.after, shot.moment) for shot, evidence in found.items()]
-        panels = projected(looks, self.limit, self.perplexity, self.seed)
+        panels: dict[Shot, Panel] = {}
+        for shots in _by_run(found).values():
+            looks = [Look(found[shot], shot.layer, shot.after, shot.moment) for shot in shots]
+            planes_of_run = projected(looks, self.limit, self.perplexity, self.seed)
+            panels |= zip(shots, planes_of_run, strict=True)
         titles = []
         for shot, evidence in found.items():
             numbers = (f"{kind} {value:.2f}" for kind, value in self.measured(shot, evidence).items())
             titles.append("\n".join((self.title(study, shot), *numbers)))
-        return {self.name: planes(panels, [each.points for each in panels], titles, self.colour)}
+        shown = [panels[shot] for shot in found]
+        return {self.name: planes(shown, [each.points for each in shown], titles, self.colour)}
 
     def notes(self, study: Any) -> list[str]:
         found = self.evidence(study)
         missing = [self.title(study, shot) for shot in self.shots if shot not in found]
-        said = f"t-SNE (perplexity {self.perplexity:g}) of all panels together, at most {self.limit} test samples a panel, first seed"
+        runs = "; one projection a run" if len(_by_run(found)) > 1 else ""
         said = (
-            f"{said}; the numbers are of the features themselves, distances between islands of the picture mean little"
+            f"t-SNE (perplexity {self.perplexity:g}), at most {self.limit} test samples a panel, first seed{runs}; the numbers are of "
+            "the features themselves, distances between islands of the picture mean little"
         )
         return [said, *([f"not run: {'; '.join(missing)}"] if missing else [])]
+
+
+def _by_run(found: Mapping[Shot, Evidence]) -> dict[str, list[Shot]]:
+    """The shots of each run, in their order."""
+    shots: dict[str, list[Shot]] = {}
+    for shot, evidence in found.items():
+        shots.setdefault(evidence.run.id, []).append(shot)
+    return shots

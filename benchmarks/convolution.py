@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import grad, vmap
 
+from pflrepro.device import product_name
 from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule, parameters_of
 from pflrepro.trees import Tree, repeat
@@ -120,7 +120,7 @@ def main() -> None:
         "clients": arguments.clients,
         "median_ms": {way: round(1e3 * statistics.median(values), 2) for way, values in seconds.items()},
         "fastest_ms": {way: round(1e3 * min(values), 2) for way, values in seconds.items()},
-        "device": torch.cuda.get_device_name() if arguments.device.startswith("cuda") else platform.machine(),
+        "device": product_name(arguments.device),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "repeat": arguments.repeat,

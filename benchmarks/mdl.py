@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from pflrepro.cores import usable_cores
+from pflrepro.device import product_name
 from pflrepro.metrics.mdl import Probe, curve_sizes, curves
 from pflrepro.products import product
 
@@ -156,7 +156,7 @@ def main() -> None:
         f"K = {arguments.features}, two hidden layers of {arguments.hidden}, {arguments.steps} steps each, seconds",
         "seconds": {way: [round(value, 3) for value in values] for way, values in times.items()},
         "ratio to together": {way: round(middle[way] / middle["together"], 2) for way in ways if way != "together"},
-        "device": torch.cuda.get_device_name() if arguments.device.startswith("cuda") else platform.machine(),
+        "device": product_name(arguments.device),
         "threads": threads,
         "torch": torch.__version__,
     }

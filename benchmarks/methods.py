@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from torch.utils.flop_counter import flop_registry
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
 from pflrepro.data.federation import Federation
+from pflrepro.device import product_name
 from pflrepro.settings import Settings
 from pflrepro.simulation import Simulation
 from pflrepro.simulation.watch import now
@@ -151,7 +151,7 @@ def main() -> None:
         rows.append(row)
         print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
     if arguments.out:
-        device = platform.processor() if on_cpu else torch.cuda.get_device_name()
+        device = product_name(arguments.device)
         machine = {"processor": device, "cores": os.cpu_count(), "torch": torch.__version__, "threads": 1}
         note = {
             "backend": arguments.backend,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import torch
 
 from pflrepro.cores import usable_cores
+from pflrepro.device import processor
 from pflrepro.experiments.store import Store
 from pflrepro.papers import study
 from pflrepro.papers.planning import plan
@@ -49,7 +49,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = [compared(name, arguments.scale, arguments.data_root, Path(folder)) for name in arguments.artefacts]
-    machine = {"processor": platform.processor(), "cores": usable_cores(), "torch": torch.__version__}
+    machine = {"processor": processor(), "cores": usable_cores(), "torch": torch.__version__}
     if arguments.out:
         load = {"load_at_the_end": round(os.getloadavg()[0], 2)}
         arguments.out.write_text(json.dumps({"machine": machine | load, "rows": rows}, indent=1) + "\n")

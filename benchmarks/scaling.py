@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import platform
 import resource
 import statistics
 from concurrent.futures import ProcessPoolExecutor
@@ -29,7 +28,7 @@ from pathlib import Path
 import torch
 
 from pflrepro.algorithms.registry import build_method
-from pflrepro.device import resolve_device
+from pflrepro.device import product_name, resolve_device
 from pflrepro.settings import Settings
 from pflrepro.simulation.cost import generated
 from pflrepro.simulation.simulation import Simulation
@@ -112,7 +111,7 @@ def main() -> None:
         record[name] = [line | {"ratio": round(line["seconds"] / lines[0]["seconds"], 2)} for line in lines]
         for line in record[name]:
             print(name, "  ".join(f"{key} {value}" for key, value in line.items()), flush=True)
-    machine = torch.cuda.get_device_name() if device.startswith("cuda") else platform.machine()
+    machine = product_name(device)
     if arguments.out:
         head = {"device": machine, "torch": torch.__version__, "rounds": arguments.rounds}
         arguments.out.write_text(json.dumps(head | {"sweeps": record}, indent=1) + "\n")

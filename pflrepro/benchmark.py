@@ -9,7 +9,6 @@ that of the medians. Beside it stand the achieved floating-point operations a se
 from __future__ import annotations
 
 import copy
-import platform
 import resource
 import statistics
 import sys
@@ -29,6 +28,7 @@ from pflrepro.data.datasets import load_arrays
 from pflrepro.data.federation import Federation
 from pflrepro.data.partition import partition
 from pflrepro.data.published import published_counts
+from pflrepro.device import product_name
 from pflrepro.errors import MissingData, check_range, check_word
 from pflrepro.models import build_model
 from pflrepro.settings import Settings
@@ -276,9 +276,7 @@ def _record(
         "data": data,
         "model": "cnn4",
         "batch_size": BATCH,
-        "device": torch.cuda.get_device_name()
-        if str(device).startswith("cuda")
-        else platform.processor() or platform.machine(),
+        "device": product_name(str(device)),
         "torch": torch.__version__,
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

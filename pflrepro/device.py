@@ -1,6 +1,8 @@
-"""Which device and which backend a run can have."""
+"""Which device and which backend a run can have, and what the device is called."""
 
 from __future__ import annotations
+
+import platform
 
 from pflrepro.errors import UserError
 
@@ -18,3 +20,23 @@ def resolve_device(name: str) -> str:
     if name not in valid:
         raise UserError(f"no device {name!r} on this machine; valid: auto, {', '.join(valid)}")
     return name
+
+
+def product_name(device: str) -> str:
+    """The product name of a CUDA device, else that of the processor."""
+    if not device.startswith("cuda"):
+        return processor()
+    import torch
+
+    return torch.cuda.get_device_name(device)
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            return next(
+                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine()
+            )
+    except OSError:
+        return platform.processor() or platform.machine()

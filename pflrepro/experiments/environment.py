@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pflrepro import __version__
+from pflrepro.device import processor, product_name
 from pflrepro.experiments.version import commit
 from pflrepro.metrics.divergence import divergence
 
@@ -56,24 +57,9 @@ def environment(attempts: Sequence[Mapping[str, Any]], history: Mapping[str, np.
     }
 
 
-def processor() -> str:
-    """The processor's name where the system tells it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            return next(
-                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine()
-            )
-    except OSError:
-        return platform.processor() or platform.machine()
-
-
 def device_name(device: str) -> str:
     """`cpu`, or a CUDA device with its product name: `cuda (NVIDIA H100)`."""
-    if not device.startswith("cuda"):
-        return device
-    import torch
-
-    return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"{device} ({product_name(device)})" if device.startswith("cuda") else device
 
 
 def threads() -> int:

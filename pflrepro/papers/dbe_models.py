@@ -287,7 +287,7 @@ FIGURE3 = Artefact(
     views=(
         Planes(
             tuple(
-                Shot(name, "tiny", layer, after, title=f"{title}, {'after' if after else 'before'} local training")
+                Shot(name, "tiny", layer, after, title=f"{title}, {'after' if after else 'before'}")
                 for after in (False, True)  # a row of three panels each
                 for name, layer, title in (
                     ("fedavg", "features", "FedAvg"),

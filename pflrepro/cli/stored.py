@@ -1,10 +1,11 @@
-"""`pflrepro show` and `pflrepro store`: one finished run, and what the store can do without."""
+"""`pflrepro show` and `pflrepro store`: one finished run; what the store can do without, and what it takes in."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.cli.arguments import add_json, add_places
@@ -25,8 +26,16 @@ PRUNE = """\
 Remove the folders of damaged runs that were set aside; with --states also the models kept of finished runs.
 Histories and measurements stay. A run whose state is gone is trained again where it is to grow or to be looked into.
 """
+MERGE = """\
+Take the finished runs of other stores into this one, so that a table computed on three machines becomes one.
+
+Of a run that both have the longer one stays; a damaged one is taken from where it is whole. Runs that are half done stay where they
+are, and the other stores are not changed. What is repeated, or stopped and repeated, gives the same store.
+Exit code 1 where a run of another store is damaged, or somebody trains it just now.
+"""
 WIDTH = 100  # columns of a terminal
 LINES = 12  # of a curve
+LEFT = ("damaged", "busy")  # what becomes of a run that is not merged
 BAR = 40  # columns of a bar that is full
 
 
@@ -38,7 +47,11 @@ def add(verbs: Any) -> None:
     add_json(show)
     show.set_defaults(handler=handle_show, parser=show)
 
-    store = verbs.add_parser("store", help="free what the run store can do without", description=__doc__)
+    store = verbs.add_parser(
+        "store",
+        help="make room in the run store, or make one of several",
+        description="Make room in the run store, or make one store of several.",
+    )
     store.set_defaults(handler=handle_store, parser=store, json=False)
     actions = store.add_subparsers(metavar="ACTION", dest="action")
     prune = actions.add_parser(
@@ -49,6 +62,12 @@ def add(verbs: Any) -> None:
     add_places(prune, data=False)
     add_json(prune)
     prune.set_defaults(handler=handle_prune, parser=prune)
+
+    merge = actions.add_parser("merge", help="take in the runs of other stores", description=MERGE, formatter_class=raw)
+    merge.add_argument("sources", metavar="SRC", nargs="+", help="the folder of another store")
+    add_places(merge, data=False)
+    add_json(merge)
+    merge.set_defaults(handler=handle_merge, parser=merge)
 
 
 def handle_show(arguments: argparse.Namespace) -> Answer:
@@ -138,7 +157,7 @@ def _curve(run: Run) -> str:
 
 
 def handle_store(arguments: argparse.Namespace) -> Answer:
-    raise UserError("say what to do with the store: prune")
+    raise UserError("say what to do with the store: prune or merge")
 
 
 def handle_prune(arguments: argparse.Namespace) -> Answer:
@@ -155,6 +174,27 @@ def handle_prune(arguments: argparse.Namespace) -> Answer:
         kept = sum(freed.size for freed in prune(store, states=True, dry_run=True))
         lines += [f"with --states: {_size(kept)} more"] if kept else []
     return Answer({"freed": rows, "bytes": total, "dry_run": arguments.dry_run}, "\n".join(lines))
+
+
+def handle_merge(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.merging import merge
+    from pflrepro.experiments.store import Store
+
+    store = Store(arguments.store)
+    rows, lines = [], []
+    for source in arguments.sources:
+        found = [vars(merged) for merged in merge(store, source)]
+        counts = Counter(row["what"] for row in found)
+        said = ", ".join(f"{number} {what}" for what, number in counts.items()) or "no finished run"
+        lines += [f"{source}: {said}", *(_left(row) for row in found if row["what"] in LEFT)]
+        rows += [{"source": source, **row} for row in found]
+    return Answer(rows, "\n".join(lines), code=int(any(row["what"] in LEFT for row in rows)))
+
+
+def _left(row: dict[str, Any]) -> str:
+    """Why a run of another store was not taken."""
+    busy = "somebody trains it just now: merge again when that is done"
+    return f"  {row['id']} is left: {row['reason'] or busy}"
 
 
 def _size(bytes: int) -> str:

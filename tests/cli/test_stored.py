@@ -172,3 +172,18 @@ def test_prune_removes_damaged_runs_and_leaves_those_in_the_making(capsys, made:
         lock.release()
     assert found["freed"] == [{"id": aside.name, "what": "damaged, set aside", "size": size}]
     assert not aside.exists() and list(store.states(made.id)) == [3]
+
+
+def test_merge_says_what_it_took_and_what_it_left(capsys, store: Store, tmp_path: Path) -> None:
+    into = str(tmp_path / "into")
+    found = answer(capsys, "store", "merge", str(store.root), "--store", into)
+    assert [row["what"] for row in found] == ["taken", "taken"] and {row["source"] for row in found} == {
+        str(store.root)
+    }
+    (store.folder(found[0]["id"]) / "done").write_text("no")
+    assert cli.main(["store", "merge", str(store.root), str(store.root), "--store", into]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == lines[2] == f"{store.root}: 1 damaged, 1 kept"
+    assert lines[1].startswith(f"  {found[0]['id']} is left: done cannot be read") and len(lines) == 4
+    assert cli.main(["store", "merge", str(tmp_path / "absent"), "--store", into]) == 2
+    assert "no run store at" in capsys.readouterr().err

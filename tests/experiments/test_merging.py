@@ -1,0 +1,157 @@
+"""Two stores become one: the longer and whole run stays, nothing is made of two trainings, and what is repeated changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.runs import put
+
+from pflrepro.errors import UserError
+from pflrepro.experiments.merging import Merged, merge
+from pflrepro.experiments.readings import Question
+from pflrepro.experiments.run import run
+from pflrepro.experiments.store import Store
+
+ASKED = Question("points", 4)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Store:
+    return Store(tmp_path / "other", behind=tmp_path / "nothing")
+
+
+def quick(experiments, store: Store, fake, **how):
+    return run(experiments, store=store, simulate=fake, progress=False, **how)
+
+
+def content(store: Store) -> dict[str, bytes]:
+    files = [path for path in (store.root / "runs").rglob("*") if path.is_file()]
+    return {str(path.relative_to(store.root)): path.read_bytes() for path in files}
+
+
+def told(found) -> list[tuple[str, int]]:
+    return [(merged.what, merged.files) for merged in found]
+
+
+def test_runs_of_two_machines_become_one_store(store, other, fake, make):
+    here, there = make.seeds(0, 1), make.seeds(1, 2, 3)
+    quick(here, store, fake)
+    made = quick(there, other, fake)
+    other.reading(made[1], ASKED, lambda: {"x": np.arange(3)})
+    before, built = content(other), len(fake.built)
+    assert sorted(told(merge(store, other.root))) == [("kept", 0), ("taken", 1), ("taken", 2)]
+    assert content(other) == before
+    runs = quick([*here, *there[1:]], store, fake)
+    assert len(fake.built) == built, "nothing is trained again"
+    assert make.same_but_timings(runs[2].history, made[1].history)
+    assert [len(found) for found in store.health()] == [4, 0, 0]
+    assert store.reading(runs[2], ASKED, lambda: pytest.fail("measured again"))["x"].tolist() == [0, 1, 2]
+    after = content(store)
+    assert told(merge(store, other.root)) == [("kept", 0)] * 3, "repeated, it changes nothing"
+    assert content(store) == after
+    quick(make.seeds(2, rounds=6), store, fake)
+    assert fake.built[-1].steps == 2, "what was taken grows from its last state"
+
+
+def test_the_longer_run_stays_whole_and_with_its_state(store, other, fake, make):
+    short, long = make.seeds(0, 1), make.seeds(0, 1, rounds=7)
+    quick([short[0], long[1]], store, fake)
+    made = quick([long[0], short[1]], other, fake)
+    assert sorted(what for what, _ in told(merge(store, other.root))) == ["kept", "replaced"]
+    steps = [built.steps for built in fake.built]
+    runs = quick(long, store, fake)
+    assert [built.steps for built in fake.built] == steps
+    assert make.same_but_timings(runs[0].history, made[0].history)
+    assert {4, 7} <= set(store.states(runs[0].id)), "the numbers agree: the states of both stay"
+
+
+def test_other_numbers_are_not_mixed(store, other, make):
+    short, long = make.experiment(), make.experiment(rounds=6)
+    here = put(store, short, 10, 20, 30, 40, 50)
+    store.reading(here, ASKED, lambda: {"x": np.zeros(1)})
+    there = put(other, long, 11, 21, 31, 41, 51, 61, 71)
+    other.reading(there, ASKED, lambda: {"x": np.ones(1)})
+    assert told(merge(store, other.root)) == [("replaced", 1)]
+    found = store.get(here.id)
+    assert found.history["correct"].sum(1).tolist() == [11, 21, 31, 41, 51, 61, 71]
+    assert store.reading(found, ASKED, lambda: pytest.fail("measured again"))["x"] == [1]
+    equally = put(Store(other.root.with_name("third")), long, 12, 22, 32, 42, 52, 62, 72)
+    before = content(store)
+    assert told(merge(store, equally.folder.parents[1])) == [("kept", 0)] and content(store) == before
+
+
+def test_the_intact_run_wins_and_a_damaged_source_is_reported(store, other, fake, make):
+    first, second = quick(make.seeds(0, 1), store, fake)
+    quick(make.seeds(0, 1, 2), other, fake)
+    for damaged in (first.folder, other.folder(second.id)):
+        file = next(damaged.glob("history-*"))
+        file.write_bytes(file.read_bytes()[:-20])
+    before = content(other)
+    found = {merged.id: merged for merged in merge(store, other.root)}
+    assert found[first.id].what == "taken"
+    assert found[second.id] == Merged(second.id, "damaged", f"{file.name} is not what was written")
+    assert content(other) == before
+    assert len(store.runs()) == 3 and store.get(second.id) is not None
+    assert [path.name for path in (store.root / "runs").glob("*.damaged-*")] == [f"{first.id}.damaged-1"]
+
+
+def test_a_half_done_run_gives_way_but_keeps_how_far_it_is(store, other, fake, make):
+    def stop(simulation):
+        if simulation.round == 6:
+            raise ValueError("enough")
+
+    fake.before_step = stop
+    with pytest.raises(Exception, match="enough"):
+        quick(make.experiment(rounds=9), store, fake, checkpoint_every=0)
+    fake.before_step = None
+    made = quick(make.experiment(), other, fake)
+    assert [what for what, _ in told(merge(store, other.root))] == ["taken"]
+    assert set(store.states(made.id)) == {4, 6}
+    with pytest.raises(Exception, match="enough"):
+        fake.before_step = stop
+        quick(make.experiment(seed=7, rounds=9), other, fake, checkpoint_every=0)
+    assert [what for what, _ in told(merge(store, other.root))] == ["kept"], "what is half done there stays there"
+
+
+def test_a_run_that_somebody_trains_is_left(store, other, fake, make):
+    made = quick(make.experiment(), other, fake)
+    for holder in (store, other):
+        lock = holder.lock(made.id)
+        assert lock.acquire()
+        assert told(merge(store, other.root)) == [("busy", 0)] and store.get(made.id) is None
+        lock.release()
+    assert [what for what, _ in told(merge(store, other.root))] == ["taken"]
+
+
+def test_a_full_disk_leaves_nothing_half_written_and_a_repeat_goes_on(store, other, fake, make, monkeypatch):
+    quick(make.seeds(0, 1), other, fake)
+    replace, room = os.replace, [0]
+
+    def full(source, target):
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    for writes in range(9):
+        room[0] = writes
+        with pytest.raises(UserError, match="No space left"):
+            list(merge(store, other.root))
+        assert not store.health().damaged and not list((store.root / "runs").rglob(".*.tmp"))
+        shutil.rmtree(store.root)
+    monkeypatch.setattr(os, "replace", replace)
+    assert [what for what, _ in told(merge(store, other.root))] == ["taken", "taken"]
+
+
+def test_what_is_no_other_store_is_refused(store, fake, make, tmp_path):
+    quick(make.experiment(), store, fake)
+    with pytest.raises(UserError, match="no run store at"):
+        list(merge(store, tmp_path / "absent"))
+    with pytest.raises(UserError, match="not merged with itself"):
+        list(merge(store, store.root))

@@ -31,8 +31,8 @@ class ProgressLine:
     It needs no widgets, so that it is there in every front end, and in the file that is saved.
     """
 
-    def __init__(self, total: int) -> None:
-        self.total, self.n, self.initial = total, 0, 0
+    def __init__(self, total: int, unit: str = "round") -> None:
+        self.total, self.n, self.initial, self.unit = total, 0, 0, unit
         self._label = self._more = ""
         self._started = self._shown = time.monotonic()
         self._handle = display(self._parts(), display_id=True)
@@ -62,7 +62,8 @@ class ProgressLine:
         share = self.n / self.total if self.total else 1.0
         full = min(round(share * BAR), BAR)
         bar = "█" * full + "░" * (BAR - full)
-        text = ", ".join(filter(None, (f"{self.n:,} of {self.total:,} rounds", self._label, self._more, self._pace())))
+        said = f"{self.n:,} of {self.total:,} {self.unit}s"
+        text = ", ".join(filter(None, (said, self._label, self._more, self._pace())))
         html = f'<div style="white-space:nowrap"><code>{bar}</code> {escape(text)}</div>'
         return {"text/html": html, "text/plain": f"{bar} {text}"}
 

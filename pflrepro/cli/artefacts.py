@@ -57,6 +57,12 @@ def _add_reproduce(verbs: Any) -> None:
     parser.add_argument("--device", help="auto, cpu, cuda, cuda:1 ... (default: the notebook's)")
     parser.add_argument("--workers", type=count("--workers"), metavar="N", help="workers of the loop backend")
     parser.add_argument(
+        "--launcher",
+        metavar="WHERE",
+        help="where what is missing is trained: processes, dask:ADDRESS, ray, ray:ADDRESS, slurm:NAME=VALUE,... (default: here, "
+        "one run after another)",
+    )
+    parser.add_argument(
         "--set",
         type=assignment,
         action="append",
@@ -173,9 +179,12 @@ def _by_artefact(rows: list[dict[str, Any]]) -> list[Row]:
 
 
 def reproduce(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.launchers import launcher_of
     from pflrepro.papers.notebooks import read_values
 
     artefacts = _artefacts(arguments)
+    if arguments.launcher is not None:
+        launcher_of(arguments.launcher)
     given, pairs = _parameters(arguments), dict(pair.split("=", 1) for pair in arguments.set)
     for name in {*given, *({"store"} if arguments.store else ())} & pairs.keys():
         raise UserError(f"{name} is given twice: by --{name.replace('_', '-')} and by --set")
@@ -193,6 +202,7 @@ def _reproduced(artefact: Artefact, parameters: dict[str, Any], arguments: argpa
 
     row: Row = {"id": artefact.id, "scale": arguments.scale, "outputs": [], "executed_notebook": None, "error": None}
     how = {"store": arguments.store, "progress": not arguments.quiet, "workers": arguments.workers}
+    how |= {"launcher": arguments.launcher}
     try:
         done = regenerate(artefact, arguments.scale, parameters, arguments.figures, **how)
     except (UserError, RunFailed) as error:

@@ -11,8 +11,10 @@ from pflrepro.experiments import fingerprints as fingerprints
 from pflrepro.experiments import folder as folder
 from pflrepro.experiments import history as history
 from pflrepro.experiments import identity as identity
+from pflrepro.experiments import launchers as launchers
 from pflrepro.experiments import loading as loading
 from pflrepro.experiments import locks as locks
+from pflrepro.experiments import merging as merging
 from pflrepro.experiments import overrides as overrides
 from pflrepro.experiments import own_modules as own_modules
 from pflrepro.experiments import progress as progress

@@ -1,4 +1,8 @@
-"""One lock a run: whoever trains it holds it. The system frees it when its holder ends, however it ends."""
+"""One lock a run: whoever trains it holds it. The system frees it when its holder ends, however it ends.
+
+Network file systems keep `flock` between machines; for one that says it has none, filelock puts a lock file in its place, which
+names machine and process of its holder, and which it removes where that process is gone from this machine.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,8 @@ class RunLock:
             self._lock.acquire(timeout=-1 if wait else 0, poll_interval=0.2)
         except Timeout:
             return False
-        except OSError as error:
-            raise UserError(f"cannot lock {self.path}: {error.strerror or error}") from None
+        except (OSError, NotImplementedError) as error:  # the latter of an older filelock, where there is no flock
+            raise UserError(f"cannot lock {self.path}: {getattr(error, 'strerror', None) or error}") from None
         return True
 
     def release(self) -> None:

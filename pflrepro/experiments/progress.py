@@ -28,16 +28,21 @@ class Progress:
     def shown(self) -> bool:
         return self.bar is not None
 
-    def expect(self, rounds: int) -> None:
-        """That many rounds are to be run in all; the bar appears."""
+    def expect(self, rounds: int, unit: str = "round") -> None:
+        """That many rounds, or what else the unit says, are to be run in all; the bar appears."""
         if self._wanted and rounds:
-            self.bar = _bar(rounds)
+            self.bar = _bar(rounds, unit)
+
+    def label(self, text: str) -> None:
+        """What stands before the bar."""
+        if self.bar is not None:
+            self.bar.set_description_str(text, refresh=False)
 
     def start(self, label: str, rounds: int, done: int) -> None:
         """The next pack of runs: its name, its rounds, how many of these are done already."""
         self._place, self._length = 0, rounds
+        self.label(label)
         if self.bar is not None:
-            self.bar.set_description_str(label, refresh=False)
             self.bar.set_postfix_str("", refresh=False)
             self.bar.initial += done
             self.to(done)
@@ -57,11 +62,11 @@ class Progress:
             self.bar.refresh()
 
 
-def _bar(rounds: int) -> Any:
+def _bar(count: int, unit: str) -> Any:
     if attached():
-        return ProgressLine(rounds)
+        return ProgressLine(count, unit)
     if not sys.stderr.isatty():
         return None
     from tqdm import tqdm
 
-    return tqdm(unit="round", total=rounds, dynamic_ncols=True)
+    return tqdm(unit=unit, total=count, dynamic_ncols=True)

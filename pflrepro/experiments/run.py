@@ -70,7 +70,7 @@ def run(
     jobs = identify([experiments] if single else experiments, data_root)
     store = open_store(store)
     check_range("checkpoint_every", checkpoint_every, 0)
-    machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, _moments(keep, jobs))
+    machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, moments(keep, jobs))
     missing = lacking(jobs, store, machine.keep)
     with listening(), Progress(progress and bool(missing)) as bar:
         bar.expect(sum(packed[0].experiment.settings.rounds for packed in packs(missing)))
@@ -82,7 +82,7 @@ def run(
     return runs[0] if single else Runs(runs)
 
 
-def _moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
+def moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
     """The moments but the last, whose state is kept anyway; `UserError` for one that a run will not have."""
     for moment in keep:
         if isinstance(moment, str):

@@ -191,10 +191,13 @@ class Store(Listed):
             log.warning("a run is left out: %s", reason)
         return Runs(found.finished)
 
+    def begun(self, id: str) -> bool:
+        """Whether a run was begun and is not done: in the making, or stopped and resumed when it is asked for again."""
+        return os.access(self.folder(id) / CONFIG, os.F_OK) and not os.access(self.folder(id) / DONE, os.F_OK)
+
     def unfinished(self) -> int:
-        """How many runs were begun and are not done: in the making, or stopped and resumed when they are asked for again."""
-        begun = [folder for folder in self._folders() if os.access(folder / CONFIG, os.F_OK)]
-        return sum(not os.access(folder / DONE, os.F_OK) for folder in begun)
+        """How many runs were begun and are not done."""
+        return sum(self.begun(folder.name) for folder in self._folders())
 
     def states(self, id: str) -> dict[int, Path]:
         """Round -> the file of the kept state behind it, in ascending order; none of them has been looked into."""

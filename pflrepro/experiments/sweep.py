@@ -1,31 +1,27 @@
-"""A sweep: a list of experiments and a launcher. Only what is missing runs, and one failure does not stop the others.
-
-A launcher is a function (tasks, work, jobs) -> iterator of (task, message or None), which calls `work(task)` for every task, in any
-order and place; `work` can be pickled, trains the experiments of a task, and gives None or what went wrong. Results go through
-the store alone.
-"""
+"""A sweep: a list of experiments and a launcher. Only what is missing runs, and one failure does not stop the others."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pflrepro.cores import usable_cores
-from pflrepro.errors import RunFailed, UserError, check_range, check_word
+from pflrepro.data.root import data_root as chosen_root
+from pflrepro.errors import RunFailed, UserError, check_range
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.run import identify, lacking, open_store, packs, run
+from pflrepro.experiments.launchers import Launcher, Outcome, Task, launcher_of, processes, serial
+from pflrepro.experiments.progress import Progress
+from pflrepro.experiments.result import Moment
+from pflrepro.experiments.run import identify, lacking, moments, open_store, packs, run
 from pflrepro.experiments.runs import Runs
 from pflrepro.experiments.stopping import listening
+from pflrepro.experiments.training import Job
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
-
-Task = tuple[Experiment, ...]
-Outcome = tuple[Task, str | None]
-Launcher = Callable[[Sequence[Task], Callable[[Task], str | None], int], Iterator[Outcome]]
 
 
 @dataclass(frozen=True)
@@ -39,6 +35,7 @@ class Work:
     workers: int | None
     progress: bool
     checkpoint_every: float
+    keep: Sequence[Moment] = ()
 
     def __call__(self, task: Task) -> str | None:
         try:
@@ -51,6 +48,7 @@ class Work:
                 workers=self.workers,
                 progress=self.progress,
                 checkpoint_every=self.checkpoint_every,
+                keep=self.keep,
             )
         except (RunFailed, UserError) as error:
             return str(error)
@@ -58,42 +56,11 @@ class Work:
             return f"{type(error).__name__}: {' '.join(str(error).split())}"
         return None
 
+    def checkpoint(self, task: Task) -> Any:
+        """What submitit puts into the queue in place of a task that it interrupts: the same, which goes on where it was."""
+        from submitit.helpers import DelayedSubmission
 
-def serial(tasks: Sequence[Task], work: Callable[[Task], str | None], jobs: int) -> Iterator[Outcome]:
-    """One task after another, here."""
-    for task in tasks:
-        yield task, work(task)
-
-
-def processes(tasks: Sequence[Task], work: Callable[[Task], str | None], jobs: int) -> Iterator[Outcome]:
-    """`jobs` processes with one thread each, through joblib."""
-    from joblib import Parallel, delayed, parallel_config
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
-    waiting = list(tasks)
-    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-        try:
-            for index, message in Parallel(return_as="generator_unordered")(
-                delayed(_alone)(os.getpid(), work, index, task) for index, task in enumerate(tasks)
-            ):
-                waiting.remove(tasks[index])
-                yield tasks[index], message
-        except BrokenProcessPool as error:
-            for task in waiting:
-                yield task, f"a worker process died (out of memory?): {' '.join(str(error).split())[:200]}"
-
-
-def _alone(parent: int, work: Callable[[Task], str | None], index: int, task: Task) -> tuple[int, str | None]:
-    import torch
-
-    from pflrepro.simulation.lifetime import follow
-
-    follow(parent)
-    torch.set_num_threads(1)  # two threads a process on a shared machine cost up to 100 times
-    return index, work(task)
-
-
-LAUNCHERS: dict[str, Launcher] = {"serial": serial, "processes": processes}
+        return DelayedSubmission(self, task)
 
 
 def sweep(
@@ -108,37 +75,42 @@ def sweep(
     workers: int | None = None,
     progress: bool = True,
     checkpoint_every: float = 20.0,
+    keep: Sequence[Moment] = (),
 ) -> Runs:
     """The finished runs of all experiments, in their order.
 
     Args:
-        launcher: `serial`, `processes`, or a function as described above.
-        jobs: processes at a time; default: one a core.
-        the rest: see `run`. With several processes each has one worker by default and shows no bar.
+        launcher: `serial`, `processes`, `dask:ADDRESS`, `ray`, `ray:ADDRESS`, `slurm:NAME=VALUE,...`, or a function, see
+            `pflrepro.experiments.launchers`.
+        jobs: tasks at a time; default: one a core, on a cluster as many as there is room for.
+        the rest: see `run`. With several processes each has one worker by default and shows no bar; one bar shows the sweep.
 
     Raises `UserError` for bad input, before anything runs; `RunFailed` that names every run that failed, after all others are done.
     """
-    launch = launcher if callable(launcher) else LAUNCHERS[check_word("launcher", launcher, LAUNCHERS)]
-    jobs = check_range("jobs", usable_cores() if jobs is None else jobs, 1, integer=True)
+    launch = launcher if callable(launcher) else launcher_of(launcher)
+    if jobs is not None:
+        check_range("jobs", jobs, 1, integer=True)
     store = open_store(store)
     identified = identify(experiments, data_root)
-    missing = lacking(identified, store)
+    kept = moments(keep, identified)
+    missing = lacking(identified, store, kept)
     together = packs(missing)
     here = launch is serial
-    if not here and len(together) < jobs:  # too few packs to go round: one seed a process
-        together = [[job] for job in missing]
+    if not here and len(together) < (jobs or (usable_cores() if launch is processes else math.inf)):
+        together = [[job] for job in missing]  # too few packs to go round: one seed a task
     tasks = [tuple(job.experiment for job in packed) for packed in together]
     work = Work(
         store=store.root.absolute(),
-        data_root=None if data_root is None else Path(data_root).absolute(),
+        data_root=chosen_root(data_root).absolute(),
         backend=backend,
         device=device,
         workers=workers if here or workers is not None else 1,
         progress=progress and here,
         checkpoint_every=checkpoint_every,
+        keep=kept,
     )
     with listening():
-        outcomes = list(launch(tasks, work, jobs)) if tasks else []
+        outcomes = _launched(launch, tasks, work, jobs, _Shown(missing, store, progress and not here)) if tasks else []
     failed = [(task, message) for task, message in outcomes if message is not None]
     if failed:
         raise RunFailed(
@@ -148,6 +120,37 @@ def sweep(
     if None in runs:
         raise RunFailed("a run of the sweep is not in the store any more: another process or hand removed it")
     return Runs(runs)
+
+
+def _launched(launch: Launcher, tasks: Sequence[Task], work: Work, jobs: int | None, shown: _Shown) -> list[Outcome]:
+    outcomes = []
+    with shown.bar:
+        shown.tell()
+        for task, message in launch(tasks, work, jobs):
+            outcomes.append((task, message))
+            shown.count(len(task), message)
+    return outcomes
+
+
+class _Shown:
+    """One line for a sweep elsewhere: runs done and failed of all that lacked, those begun, and how long it may take."""
+
+    def __init__(self, missing: Sequence[Job], store: Store, wanted: bool) -> None:
+        self.bar, self._missing, self._store = Progress(wanted), missing, store
+        self._done = self._failed = 0
+        self.bar.expect(len(missing), "run")
+
+    def count(self, runs: int, message: str | None) -> None:
+        """So many runs have come to their end."""
+        self._done += runs
+        self._failed += 0 if message is None else runs
+        self.tell()
+
+    def tell(self) -> None:
+        if self.bar.shown:
+            begun = sum(self._store.begun(job.id) for job in self._missing)
+            self.bar.label(f"sweep: {begun} running, {self._failed} failed")
+            self.bar.to(self._done)
 
 
 def _told(task: Task, message: str) -> str:

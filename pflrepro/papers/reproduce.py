@@ -42,6 +42,7 @@ def reproduce(
     executed: str | Path | None = None,
     progress: bool = True,
     workers: int | None = None,
+    launcher: str | None = None,
 ) -> Reproduced:
     """Regenerate one artefact: train what the store lacks (resumable), then execute its notebook on the store.
 
@@ -52,13 +53,14 @@ def reproduce(
         figures: outputs go to `<figures>/<paper>/`.
         executed: where the executed notebook goes (default: a folder of logs in the store, or beside the outputs where the store
             cannot be written to).
+        launcher: where what is missing is trained, see `pflrepro.sweep`; default: here.
     """
     artefact, figures = find(artefact), named_folder(figures, "figures")
     values = _values(artefact, scale, dict(parameters or {}), figures, store)
     _check_folder(figures / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)
     study = Study(artefact, **{name: values[name] for name in OF_STUDY if values.get(name)})
-    study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers)
+    study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers, launcher=launcher)
     target = _executed_path(artefact, scale, executed, study.store, figures)
     before = _stamps(figures / artefact.paper)
     _execute(artefact, source, target, values)

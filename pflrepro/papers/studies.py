@@ -10,6 +10,7 @@ data, with which options.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import run as train
 from pflrepro.experiments.store import Store
+from pflrepro.experiments.sweep import sweep
 from pflrepro.papers import outputs, sentences, showing
 from pflrepro.papers.artefact import Artefact, Row
 from pflrepro.papers.artefact import row as make_row
@@ -27,6 +29,7 @@ from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings
 
 if TYPE_CHECKING:
+    from pflrepro.experiments.launchers import Launcher
     from pflrepro.papers.exploring import CellExplorer
 
 
@@ -71,9 +74,17 @@ class Study(Studied):
         return plan(self, Timings(self.store.root))
 
     def run(
-        self, *, backend: str = "auto", device: str | None = None, workers: int | None = None, progress: bool = True
+        self,
+        *,
+        backend: str = "auto",
+        device: str | None = None,
+        workers: int | None = None,
+        progress: bool = True,
+        launcher: str | Launcher | None = None,
     ) -> Plan:
         """Train what the store lacks; gives the plan as it stood before. What is there is not touched.
+
+        With a launcher the runs are a sweep (`pflrepro.sweep`): in processes, or on a cluster that shares the store.
 
         Cells whose data are not at hand or whose parts are not in the package stay `not run`; if nothing at all can be run, the error
         says why.
@@ -83,11 +94,12 @@ class Study(Studied):
         if planned and not todo and not any(entry.state == "done" for entry in planned):
             raise self._nothing(planned)
         how = {"backend": backend, "device": device or self.device, "workers": workers, "progress": progress}
+        trained = train if launcher is None else partial(sweep, launcher=launcher)
         by_moments: dict[tuple[str | int, ...], list[Experiment]] = {}
         for entry in todo:
             by_moments.setdefault(entry.keep, []).append(entry.experiment)
         for keep, experiments in by_moments.items():
-            train(experiments, store=self.store, data_root=self.data_root, keep=keep, **how)
+            trained(experiments, store=self.store, data_root=self.data_root, keep=keep, **how)
         self.__dict__.pop("cells", None)
         self.__dict__.pop("outcomes", None)
         return planned

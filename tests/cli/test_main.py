@@ -195,6 +195,7 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
             ["reproduce", "demo/digits", "--set", "sale=1"],
             r"unknown parameter of demo/digits.ipynb 'sale'; valid: scale, ",
         ),
+        (["reproduce", "demo/digits", "--launcher", "dusk:x"], r"unknown launcher 'dusk:x'; valid: dask:ADDRESS"),
         (["reproduce", "demo/digits", "--methods", ","], r"expected names separated by commas, not ','"),
         (
             ["reproduce", "demo/digits", "--methods", "fedagv"],

@@ -149,13 +149,15 @@ def regenerated(monkeypatch) -> list[tuple]:
 
 def test_reproduce_says_where_the_outputs_are(capsys, regenerated) -> None:
     words = "reproduce demo/digits --scale smoke --seeds 2 --methods fedavg,ditto --figures out --store runs --workers 2 --quiet"
+    words += " --launcher processes"
     assert cli.main(words.split()) == 0
     shown = capsys.readouterr().out
     assert str(Path("out") / "demo" / "table.csv") in shown
     assert "executed.ipynb" in shown
     parameters = {"seeds": 2, "methods": ["fedavg", "ditto"]}
+    how = {"store": "runs", "progress": False, "workers": 2, "launcher": "processes"}
     assert regenerated == [
-        ("demo/digits", "smoke", parameters, "out", {"store": "runs", "progress": False, "workers": 2}),
+        ("demo/digits", "smoke", parameters, "out", how),
     ]
 
 

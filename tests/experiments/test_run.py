@@ -350,7 +350,7 @@ def test_progress_counts_the_rounds_of_all_runs(store, fake, make, monkeypatch):
     sink = Sink()
     bars = []
 
-    def bar(rounds):
+    def bar(rounds, unit):
         bars.append(tqdm(unit="round", total=rounds, file=sink, mininterval=0, miniters=1, disable=False))
         return bars[-1]
 
@@ -367,7 +367,9 @@ def test_progress_counts_the_rounds_of_all_runs(store, fake, make, monkeypatch):
 def test_the_bar_starts_where_a_resumed_run_is_and_forgets_rounds_that_are_not_to_come(monkeypatch):
     from tqdm import tqdm
 
-    monkeypatch.setattr("pflrepro.experiments.progress._bar", lambda rounds: tqdm(total=rounds, file=io.StringIO()))
+    monkeypatch.setattr(
+        "pflrepro.experiments.progress._bar", lambda rounds, unit: tqdm(total=rounds, file=io.StringIO())
+    )
     with Progress() as progress:
         progress.expect(10)
         progress.start("resumed", 6, 3)

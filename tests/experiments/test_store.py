@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import io
 import json
 import logging
@@ -10,6 +11,7 @@ import os
 import platform
 import re
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -354,3 +356,17 @@ def test_a_run_shows_itself(finished):
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), 100 * finished.curve)
     assert len(ax.lines) == 2
     plt.close(ax.figure)
+
+
+def test_a_file_system_without_locks_has_lock_files(store, monkeypatch):
+    def absent(*_):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", absent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other = store.lock("a"), store.lock("a")
+        assert one.acquire() and not other.acquire()
+        one.release()
+        assert other.acquire()
+        other.release()

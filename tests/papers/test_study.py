@@ -385,7 +385,15 @@ def test_moments_whose_models_a_measure_needs_are_kept(make) -> None:
     scales = (Scale("fast", "few", rounds=2),)
     found = make("fast", make_artefact(columns=(skewed, pairs), claims=(), scales=scales), methods=["fedavg"])
     assert [(entry.keep, entry.seed) for entry in found.plan()] == [(("best",), 0)], "one run serves both columns"
-    found.run(progress=False, workers=1, backend="loop")
+    seen = []
+
+    def launcher(tasks, work, jobs):
+        for task in tasks:
+            seen.append(task)
+            yield task, work(task)
+
+    found.run(progress=False, workers=1, backend="loop", launcher=launcher)
+    assert len(seen) == 1, "it was trained where the launcher trains"
     (run,) = found.cells["fedavg", "skewed"].runs.values()
     assert set(found.store.states(run.id)) == {run.round_of("best"), run.round_of("last")}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +20,7 @@ from pflrepro.models.split import SplitModel
 from pflrepro.settings import Settings
 from pflrepro.simulation.backends import Request, activations, choose_backend
 from pflrepro.simulation.dispatch import Dispatcher
+from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import table
@@ -28,6 +30,7 @@ from pflrepro.simulation.threads import single_threaded
 from pflrepro.simulation.watch import now
 from pflrepro.trees import Tree, concatenate
 
+log = logging.getLogger("pflrepro.run")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -175,7 +178,7 @@ class Simulation:
         launch = self.dispatcher.launch(program, clock, cohorts, phases, prefix)
         launch.score_after = score_after and self.settings.evaluate_after
         started = [replica.server for replica in self.replicas]
-        results = concatenate([self.backend.participate(program, part) for part in launch.chunks(self.chunk)])
+        results = self._in_chunks(launch, lambda part: self.backend.participate(program, part))
         trained = now(self.device)
         for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
             mine = torch.as_tensor(np.flatnonzero(launch.seed_of == s), device=self.device)
@@ -183,6 +186,26 @@ class Simulation:
                 program, clock, replica, started[s], ids, results[mine], launch.received[s], phases, prefix
             )
         self._spent["seconds_aggregation"] += 0.0 if prefix else (now(self.device) - trained) / len(self.replicas)
+
+    def _in_chunks(self, launch: Launch, work: Callable[[Launch], Tree]) -> Tree:
+        """`work` on a launch, cut into parts that fit; where the device has too little memory, all of it anew in parts half as large.
+
+        The smaller parts stay, so that the rest of the run is what it is where they were asked for.
+        """
+        while True:
+            rows = min(self.chunk or len(launch), len(launch))
+            try:
+                return concatenate([work(part) for part in launch.chunks(self.chunk)])
+            except torch.OutOfMemoryError:
+                if rows == 1:
+                    raise
+            # outside of the handler, whose traceback holds the tensors of the attempt
+            self._choose(replace(self._asked, backend=self.backend.name, chunk=rows // 2))  # and no captured graphs
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            log.warning(
+                "%s has too little memory for %d clients at a time: going on with %d", self.device, rows, rows // 2
+            )
 
     def _close_round(
         self,
@@ -267,7 +290,7 @@ class Simulation:
         if self.settings.receivers == "selected" and self.round > 0:
             ids = self.dispatcher.cohort(replica, clock.t)
         launch = self.dispatcher.test_launch(program, replica, clock, ids)
-        scores = concatenate([self.backend.evaluate(program, part) for part in launch.chunks(self.chunk)])
+        scores = self._in_chunks(launch, lambda part: self.backend.evaluate(program, part))
         if self.settings.receivers == "all":
             return scores
         if self.round == 0:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.errors import UserError
+from pflrepro.simulation.batched import Batched
 
 
 def test_the_choice_is_recorded(start) -> None:
@@ -41,6 +44,47 @@ def test_little_memory_means_small_chunks_and_the_same_numbers(simulate, differ,
     small = simulate(FedAvg(), backend="batched", memory=memory)
     assert whole.chunk is None and small.chunk == max(1, memory // small.facts["row_bytes_estimate"]) < 5
     assert differ(whole.replicas[0].server, small.replicas[0].server) < 1e-12
+
+
+@pytest.mark.parametrize("backend", ["batched", "graph"])
+@pytest.mark.parametrize("place", ["run_phase", "score"])
+def test_out_of_memory_shrinks_the_chunk_and_goes_on(
+    place, backend, simulate, start, differ, monkeypatch, caplog
+) -> None:
+    """Five clients at a time do not fit, from the first phase or the first test on; two do."""
+    small = simulate(FedAvg(), backend=backend, chunk=2)
+    works, rows = getattr(Batched, place), []
+
+    def narrow(self, program, mapped, *rest, **more):
+        rows.append(mapped.count)
+        if mapped.count > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return works(self, program, mapped, *rest, **more)
+
+    monkeypatch.setattr(Batched, place, narrow)
+    shrunk = simulate(FedAvg(), backend=backend)
+    assert rows[0] == 5 and max(rows[1:]) == 2 and len(caplog.records) == 1
+    assert "cpu has too little memory for 5 clients at a time: going on with 2" in caplog.text
+    assert differ(shrunk.replicas[0].server, small.replicas[0].server) == 0.0
+    histories = [simulation.history(0) for simulation in (shrunk, small)]
+    for name in ("correct", "train_loss"):
+        assert np.array_equal(histories[0][name], histories[1][name], equal_nan=True)
+    assert shrunk.facts["chunk"] == 2 and shrunk.state_of(0)["progress/chunk"] == 2
+    monkeypatch.setattr(Batched, place, works)
+    resumed = start(FedAvg(), backend="auto")
+    resumed.restore(shrunk.state())
+    assert resumed.chunk == 2, "a resumed run does not try again"
+
+
+def test_a_single_client_that_does_not_fit_is_an_error(start, monkeypatch) -> None:
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Batched, "run_phase", full)
+    simulation = start(FedAvg(), backend="batched")
+    with pytest.raises(torch.OutOfMemoryError):
+        simulation.step()
+    assert simulation.chunk == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -64,22 +64,27 @@ def write_json(path: Path, value: Any) -> None:
     write(path, json_bytes(value))
 
 
-def write_npz(path: Path, arrays: Mapping[str, np.ndarray], *, compress: bool = False) -> None:
-    """`write` as `npz_bytes`."""
-    write(path, npz_bytes(arrays, compress))
+def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """`write` as `npz_bytes`, array by array: the file is never in memory as a whole."""
+    with replacing(path) as file:
+        _archive(file, arrays, compress=False)
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray], compress: bool = False) -> bytes:
     """Arrays as an npz; names may contain "/"; equal arrays give equal bytes."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED) as archive:
+    _archive(buffer, arrays, compress)
+    return buffer.getvalue()
+
+
+def _archive(place: BinaryIO, arrays: Mapping[str, np.ndarray], compress: bool) -> None:
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             # A fixed date, and not numpy's `savez`, which takes names such as "file" for its own arguments.
             member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             member.compress_type = archive.compression
             with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
-    return buffer.getvalue()
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,37 @@ HISTORY = ("round", "correct", "loss", "correct_after", "train_loss", "objective
 TREES = {"server": "server", "clients": "clients", "averaged": "averaged", "kept": "kept", "held": "absent"}
 
 
+class Rows:
+    """Arrays of one shape, one after the other, in one array that has room for more: what there is is never copied to be looked at."""
+
+    def __init__(self, first: Sequence[np.ndarray] | np.ndarray = ()) -> None:
+        self._array, self._count = np.asarray(first), len(first)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter(self.array)
+
+    def append(self, row: np.ndarray) -> None:
+        row = np.asarray(row)
+        if self._count == 0:
+            self._array = np.empty((0, *row.shape), row.dtype)
+        if self._count == len(self._array):
+            roomier = np.empty((self._count + self._count // 4 + 8, *row.shape), row.dtype)
+            roomier[: self._count] = self._array
+            self._array = roomier
+        self._array[self._count] = row
+        self._count += 1
+
+    @property
+    def array(self) -> np.ndarray:
+        """All rows [E, ...], to be read; what is appended later does not change it."""
+        found = self._array[: self._count]
+        found.flags.writeable = False
+        return found
+
+
 @dataclass
 class Replica:
     """One seed of a run.
@@ -31,7 +63,7 @@ class Replica:
         absent: `correct` and `loss` [N] of the model that an absent client last had (with receivers = selected).
         after: correct predictions [N] after each client's last local training, -1 before its first.
         losses: `train_loss` and `objective` [N] of each client's last local training, NaN before its first.
-        history: one list a name of `HISTORY`.
+        history: the tests so far, by a name of `HISTORY`.
     """
 
     seed: int
@@ -42,7 +74,7 @@ class Replica:
     absent: Tree
     after: np.ndarray
     losses: dict[str, np.ndarray]
-    history: dict[str, list[np.ndarray]] = field(default_factory=lambda: {name: [] for name in HISTORY})
+    history: dict[str, Rows] = field(default_factory=lambda: {name: Rows() for name in HISTORY})
 
     @classmethod
     def start(cls, method: Method, setup: Setup, statistics: str) -> Replica:
@@ -56,7 +88,7 @@ class Replica:
             clients=clients,
             averaged=averaged,
             kept=repeat(kept, setup.clients),
-            absent=Tree(correct=unknown, loss=unknown),
+            absent=Tree(correct=unknown, loss=unknown.clone()),
             after=np.full(setup.clients, -1, dtype=np.int64),
             losses={name: np.full(setup.clients, np.nan) for name in LOSSES},
         )
@@ -66,12 +98,16 @@ class Replica:
         own = self.clients.without(["slot"])[cohort.id]
         return own | Tree(slot=self.clients.slot[cohort.slot]) if "slot" in self.clients else own
 
-    def keep(self, cohort: Tree, changed: Tree) -> None:
-        """Put what changed at the clients of `cohort` into their stores."""
-        stored = _put(self.clients, cohort.id, changed.without(["slot"]))
+    def keep(self, cohort: Tree, changed: Tree, statistics: Tree, absent: Tree) -> None:
+        """Put what changed at the clients of `cohort`, their running statistics, and their scores while absent, into their stores.
+
+        In place: a round takes no longer, and no more memory, the more clients are absent from it.
+        """
+        _put(self.clients, cohort.id, changed.without(["slot"]))
         if "slot" in changed:
-            stored["slot"] = _put(self.clients.slot, cohort.slot, changed.slot)
-        self.clients = self.clients | stored
+            _put(self.clients.slot, cohort.slot, changed.slot)
+        _put(self.kept, cohort.id, statistics)
+        _put(self.absent, cohort.id, absent)
 
     @property
     def trees(self) -> dict[str, Tree]:
@@ -79,13 +115,13 @@ class Replica:
         return {name: getattr(self, field) for name, field in TREES.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that fixes the future and the history so far, as arrays."""
+        """Everything that fixes the future and the history so far, as arrays that the next round does not change."""
         arrays = {"after": self.after.copy()} | {
             f"losses/{name}": values.copy() for name, values in self.losses.items()
         }
         for name, tree in self.trees.items():
-            arrays |= {f"{name}/{path}": leaf.detach().cpu().numpy() for path, leaf in tree.flat().items()}
-        return arrays | {f"history/{name}": np.stack(rows) for name, rows in self.history.items() if rows}
+            arrays |= {f"{name}/{path}": np.array(leaf.detach().cpu().numpy()) for path, leaf in tree.flat().items()}
+        return arrays | {f"history/{name}": rows.array for name, rows in self.history.items() if rows}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Load what `state` gave over a freshly started replica; `KeyError` or `ValueError` if it does not fit."""
@@ -93,18 +129,17 @@ class Replica:
             setattr(self, TREES[name], _loaded(tree, arrays, f"{name}/"))
         self.after = np.array(arrays["after"])
         self.losses = {name: np.array(arrays[f"losses/{name}"]) for name in LOSSES}
-        self.history = {name: list(arrays.get(f"history/{name}", [])) for name in HISTORY}
+        self.history = {name: Rows(arrays.get(f"history/{name}", ())) for name in HISTORY}
 
 
-def _put(store: Tree, rows: torch.Tensor, changed: Tree) -> Tree:
-    """The changed entries of a store, with `rows` replaced."""
-    result = Tree()
+@torch.no_grad()
+def _put(store: Tree, rows: torch.Tensor, changed: Tree) -> None:
+    """Replace `rows` of the entries of a store that changed."""
     for name, value in changed.items():
         if isinstance(value, Tree):
-            result[name] = _put(store[name], rows, value)
+            _put(store[name], rows, value)
         else:
-            result[name] = store[name].index_copy(0, rows, value.to(store[name].dtype))
-    return result
+            store[name].index_copy_(0, rows, value.to(store[name].dtype))
 
 
 def _loaded(tree: Tree, arrays: dict[str, np.ndarray], prefix: str) -> Tree:

@@ -237,16 +237,12 @@ class Simulation:
             if result.averaged.has_leaves():
                 replica.averaged = result.averaged.mix(cohort_tree.p)
         replica.server = server.map(lambda leaf: leaf.detach())
-        replica.keep(cohort_tree, result.client)
-        if result.kept.has_leaves():
-            replica.kept = replica.kept.put(cohort_tree.id, result.kept)
+        replica.keep(cohort_tree, result.client, result.kept, result.get("absent", Tree()))
         if "after" in result:
             replica.after[ids] = np.rint(result.after.correct.cpu().numpy()).astype(np.int64)
         if not prefix:
             for name, values in replica.losses.items():
                 values[ids] = result.losses[name].double().cpu().numpy()
-        if "absent" in result:
-            replica.absent = replica.absent.put(cohort_tree.id, result.absent)
         if not self.traffic and not prefix:
             common, own = method.send(replica.server, cohort_tree)
             down = method.received(common, own[0]).size()
@@ -335,7 +331,7 @@ class Simulation:
             )
 
     def history(self, index: int) -> dict[str, np.ndarray]:
-        """The history of seed number `index` as arrays; see `pflrepro.experiments.store` for the schema."""
-        arrays = {name: np.stack(rows) for name, rows in self.replicas[index].history.items() if rows}
+        """The history of seed number `index` as arrays, to be read; see `pflrepro.experiments.store` for the schema."""
+        arrays = {name: rows.array for name, rows in self.replicas[index].history.items() if rows}
         sizes = {"test_samples": self.federation.sizes("test"), "train_samples": self.federation.sizes("train")}
         return arrays | sizes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from pflrepro.device import BACKENDS
@@ -75,6 +75,24 @@ def number(name: str, low: float | None = None, high: float | None = None, **che
 def count(name: str, low: int = 1, high: int | None = None) -> Callable[[str], int]:
     """A converter for whole numbers from `low` on, up to `high` where it is given."""
     return number(name, low, high, integer=True)
+
+
+def measured(name: str, units: Mapping[str, float]) -> Callable[[str], float]:
+    """A converter for a number with a unit behind it, such as 30d; the value in what `units` counts its units in.
+
+    Example:
+        >>> measured("--older-than", {"h": 3600, "d": 86_400})("1.5d")
+        129600.0
+    """
+
+    def convert(text: str) -> float:
+        unit = next((unit for unit in units if text.endswith(unit)), "")
+        number = text.removesuffix(unit)
+        if not unit or not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", number):
+            raise UserError(f"{name} must be a number with a unit ({', '.join(units)}) behind it, not {text!r}")
+        return float(number) * units[unit]
+
+    return convert
 
 
 def assignment(text: str) -> str:

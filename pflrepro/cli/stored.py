@@ -8,7 +8,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.cli.arguments import add_json, add_places
+from pflrepro.cli.arguments import add_json, add_places, measured
 from pflrepro.cli.output import Answer, table
 from pflrepro.errors import CorruptFile, UserError
 
@@ -23,8 +23,11 @@ An ID stands in the answers of `run` and `score`; its first digits will do where
 With --json, one object; accuracies are fractions in [0, 1], the curves have one value a test, `tested` says behind which rounds.
 """
 PRUNE = """\
-Remove the folders of damaged runs that were set aside; with --states also the models kept of finished runs.
-Histories and measurements stay. A run whose state is gone is trained again where it is to grow or to be looked into.
+Remove the folders of damaged runs that were set aside; with --states also the models kept of finished runs, with --runs whole runs.
+Without their models, histories and measurements stay; such a run is trained again where it is to grow or to be looked into.
+
+  pflrepro store prune --states --keep-under 5GB              models, the oldest first, until the runs together have 5 GB
+  pflrepro store prune --runs --older-than 30d --dry-run      which runs were last trained more than 30 days ago
 """
 MERGE = """\
 Take the finished runs of other stores into this one, so that a table computed on three machines becomes one.
@@ -33,6 +36,8 @@ Of a run that both have the longer one stays; a damaged one is taken from where 
 are, and the other stores are not changed. What is repeated, or stopped and repeated, gives the same store.
 Exit code 1 where a run of another store is damaged, or somebody trains it just now.
 """
+TIMES = {"h": 3600, "d": 86_400, "w": 604_800}  # seconds
+SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 WIDTH = 100  # columns of a terminal
 LINES = 12  # of a curve
 LEFT = ("damaged", "busy")  # what becomes of a run that is not merged
@@ -58,6 +63,16 @@ def add(verbs: Any) -> None:
         "prune", help="remove damaged runs, or kept states", description=PRUNE, formatter_class=raw
     )
     prune.add_argument("--states", action="store_true", help="also the kept models of all finished runs")
+    prune.add_argument("--runs", action="store_true", help="also whole runs, by one of the two limits")
+    prune.add_argument(
+        "--older-than", type=measured("--older-than", TIMES), metavar="TIME", help="only what is older: 12h, 30d, 8w"
+    )
+    prune.add_argument(
+        "--keep-under",
+        type=measured("--keep-under", SIZES),
+        metavar="SIZE",
+        help="only until so much is left: 500MB, 5GB",
+    )
     prune.add_argument("--dry-run", action="store_true", help="only say what would be freed")
     add_places(prune, data=False)
     add_json(prune)
@@ -165,12 +180,14 @@ def handle_prune(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
 
     store = Store(arguments.store)
-    rows = [vars(freed) for freed in prune(store, states=arguments.states, dry_run=arguments.dry_run)]
+    limits = {"older_than": arguments.older_than, "keep_under": arguments.keep_under}
+    found = prune(store, states=arguments.states, runs=arguments.runs, **limits, dry_run=arguments.dry_run)
+    rows = [vars(freed) for freed in found]
     total = sum(row["size"] for row in rows)
     shown = [row | {"size": _size(row["size"])} for row in rows]
     said = f"{_size(total)} in {store.root} {'would be' if arguments.dry_run else 'were'} freed"
     lines = [table(shown, ("id", "what", "size")), "", said] if rows else [f"nothing to free in {store.root}"]
-    if not arguments.states:
+    if not arguments.states and not arguments.runs:
         kept = sum(freed.size for freed in prune(store, states=True, dry_run=True))
         lines += [f"with --states: {_size(kept)} more"] if kept else []
     return Answer({"freed": rows, "bytes": total, "dry_run": arguments.dry_run}, "\n".join(lines))

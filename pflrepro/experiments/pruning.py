@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import secrets
 import shutil
+import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.checkpoint import read_checkpoint
-from pflrepro.experiments.folder import CHECKPOINT, DONE
+from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE
 from pflrepro.experiments.identity import ID_LENGTH
 from pflrepro.experiments.store import Store
 
@@ -25,26 +29,91 @@ class Freed:
     size: int
 
 
-def prune(store: Store, *, states: bool = False, dry_run: bool = False) -> list[Freed]:
-    """Remove the damaged folders that were set aside and what killed processes left (`leftovers`), with `states` also the kept states
-    of finished runs; nothing of a run that somebody trains.
+def prune(
+    store: Store,
+    *,
+    states: bool = False,
+    runs: bool = False,
+    older_than: float | None = None,
+    keep_under: float | None = None,
+    dry_run: bool = False,
+) -> list[Freed]:
+    """Remove the damaged folders that were set aside and what killed processes left (`leftovers`).
 
-    Histories and readings stay; what needs a state again trains the run again.
+    Nothing of a run that somebody trains goes.
+    With `states` also the kept states of finished runs: histories and readings stay, what needs a state again trains the run again.
+    With `runs` also whole runs, finished or half done, with all that is known of them. The states go first, then the runs, and of
+    each those first that were written longest ago.
 
     Args:
+        older_than: only states and runs that were last written more seconds ago.
+        keep_under: only as many of them as it takes until all runs together have at most so many bytes.
         dry_run: only say what would go.
+
+    Raises `UserError` where whole runs are to go without a limit, or a limit has nothing to limit.
     """
+    limited = older_than is not None or keep_under is not None
+    if runs and not limited:
+        raise UserError("whole runs are removed by age or size: give --older-than or --keep-under with --runs")
+    if limited and not (states or runs):
+        raise UserError("say what may go by age or size: --states, --runs, or both")
     freed = leftovers(store, remove=not dry_run)
     for folder in sorted((store.root / "runs").glob("*.damaged-*")):
         freed.append(Freed(folder.name, "damaged, set aside", _size(folder)))
         if not dry_run:
             shutil.rmtree(folder)
-    for run in store.runs() if states else ():
-        kept = store.states(run.id)
-        size = sum(path.stat().st_size for path in kept.values())
-        if kept and (dry_run or _alone(store, run.id, lambda id=run.id: store.drop_states(id)) is not None):
-            freed.append(Freed(run.id, f"states behind rounds {', '.join(map(str, kept))}", size))
+    room = math.inf
+    if keep_under is not None:
+        room = keep_under - _size(store.root / "runs") + (sum(each.size for each in freed) if dry_run else 0)
+    written = {folder.name: _written(folder) for folder in (store.root / "runs").glob("*") if _is_of_a_run(folder)}
+    oldest = [id for id in sorted(written, key=written.__getitem__) if time.time() - written[id] > (older_than or 0)]
+    gone: Counter[str] = Counter()
+    for remove in [_states] * states + [_whole] * runs:
+        for id in oldest:
+            if keep_under is not None and room >= 0:
+                return freed
+            what = remove(store, id, dry_run)
+            if what is not None:
+                what = replace(what, size=what.size - (gone[id] if dry_run else 0))
+                gone[id] += what.size
+                room += what.size
+                freed.append(what)
     return freed
+
+
+def _is_of_a_run(folder: Path) -> bool:
+    return len(folder.name) == ID_LENGTH and folder.is_dir()
+
+
+def _written(folder: Path) -> float:
+    """When a run was last trained: the time of the mark that it is done, of its checkpoint, or of its configuration."""
+    return max(
+        (path.stat().st_mtime for path in (folder / name for name in (DONE, CHECKPOINT, CONFIG)) if path.exists()),
+        default=0.0,
+    )
+
+
+def _states(store: Store, id: str, dry_run: bool) -> Freed | None:
+    """Remove the kept states of a run that is done."""
+    kept = store.states(id) if (store.folder(id) / DONE).exists() else {}
+    size = sum(path.stat().st_size for path in kept.values())
+    if not kept or not (dry_run or _alone(store, id, lambda: store.drop_states(id)) is not None):
+        return None
+    return Freed(id, f"states behind rounds {', '.join(map(str, kept))}", size)
+
+
+def _whole(store: Store, id: str, dry_run: bool) -> Freed | None:
+    """Remove a run."""
+    folder = store.folder(id)
+    size, done = _size(folder), (folder / DONE).exists()
+
+    def remove() -> bool:
+        going = folder.with_name(f".{id}.{secrets.token_hex(4)}.tmp")  # half of it gone is none of it there
+        folder.rename(going)
+        shutil.rmtree(going)
+        return True
+
+    return Freed(id, "a run" if done else "a half-done run", size) if dry_run or _alone(store, id, remove) else None
 
 
 def leftovers(store: Store, *, remove: bool = False) -> list[Freed]:

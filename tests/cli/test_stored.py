@@ -187,3 +187,18 @@ def test_merge_says_what_it_took_and_what_it_left(capsys, store: Store, tmp_path
     assert lines[1].startswith(f"  {found[0]['id']} is left: done cannot be read") and len(lines) == 4
     assert cli.main(["store", "merge", str(tmp_path / "absent"), "--store", into]) == 2
     assert "no run store at" in capsys.readouterr().err
+
+
+def test_prune_by_age_and_size(capsys, store: Store) -> None:
+    place = ["--store", str(store.root)]
+    assert answer(capsys, "store", "prune", "--runs", "--older-than", "1d", *place)["freed"] == []
+    promised = answer(capsys, "store", "prune", "--runs", "--keep-under", "0MB", "--dry-run", *place)
+    assert [row["what"] for row in promised["freed"]] == ["a run", "a run"] and len(store.runs()) == 2
+    assert answer(capsys, "store", "prune", "--runs", "--keep-under", "0MB", *place) == promised | {"dry_run": False}
+    assert not store.runs()
+    for wrong in ("30", "d", "1e3d", "-1d", "30days"):
+        assert cli.main(["store", "prune", "--runs", f"--older-than={wrong}", *place]) == 2
+        said = f"--older-than must be a number with a unit (h, d, w) behind it, not '{wrong}'"
+        assert said in capsys.readouterr().err
+    assert cli.main(["store", "prune", "--runs", *place]) == 2
+    assert "give --older-than or --keep-under" in capsys.readouterr().err

@@ -86,6 +86,27 @@ def test_sigkill(name, count, half_done, tmp_path, make, uninterrupted):
 
 
 @pytest.mark.slow
+def test_ten_processes_on_one_run_train_it_once(tmp_path, make, uninterrupted):
+    """Every round is trained by one of them: each run's record names one process, and results are written once."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    counting = CHILD.replace(
+        "    rename(source, target)\n", "    rename(source, target)\n    print(target, flush=True)\n"
+    )
+    arguments = [sys.executable, "-c", counting, str(tmp_path / "store"), "nothing", "1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    all_of_them = [subprocess.Popen(arguments, env=environment, **pipes) for _ in range(10)]
+    told = [process.communicate(timeout=900) for process in all_of_them]
+    assert [process.returncode for process in all_of_them] == [0] * 10, told
+    written = [os.path.basename(line) for out, _ in told for line in out.splitlines()]
+    assert written.count("done") == 2 and written.count("checkpoint.npz") == 2 * 3, "two runs of four rounds, once each"
+    store = Store(tmp_path / "store")
+    assert [len(found) for found in store.health()] == [2, 0, 0]
+    for one, whole in zip((store.find(one) for one in experiments(make)), uninterrupted, strict=True):
+        assert make.same_but_timings(one.history, whole.history)
+        assert len(one.environment["attempts"]) == 1
+
+
+@pytest.mark.slow
 def test_two_processes_on_one_run_make_it_once(tmp_path, make, uninterrupted):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     arguments = [sys.executable, "-c", CHILD, str(tmp_path / "store"), "nothing", "1"]

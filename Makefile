@@ -5,16 +5,21 @@ SCALE ?= fast
 MINUTES ?= 25
 # One process a core; the tests of a file stay together, as they share what they have trained.
 PYTEST_ARGS ?= -n auto --dist loadfile
+# What is killed, cut off, filled up, merged, spread and fuzzed, in its long form: docs/reliability.md says what it holds.
+FAULTS := $(addprefix tests/,test_fuzzing.py $(addprefix experiments/test_,killed.py stopping.py store.py run.py growing.py merging.py \
+	launchers.py) $(addprefix simulation/test_,lifetime.py workers.py backends.py many_clients.py) data/test_pickles.py \
+	data/test_archives.py cli/test_main.py notebooks/test_kernels.py metrics/test_divergence.py)
 # Whether the notebooks of the site are run: off, or cache (a notebook that has not changed is not run again).
 EXECUTE ?= off
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all lab docs lint format gpu clean
+.PHONY: help demo test test-all test-faults lab docs lint format gpu clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    regenerate one table on bundled data (installs what it needs first)"
 	@echo "make test    run the tests of every method in its plain form (the same);  make test-all  all tests"
+	@echo "make test-faults  the fault suite in its long form: kills, damage, full disks, sweeps, fuzzing"
 	@echo "make lab     open JupyterLab on the notebooks"
 	@echo "make docs    build the documentation site into outputs/site;  EXECUTE=cache: with the tutorials' outputs"
 	@echo "make lint    check style and formatting;  make format  mend them"
@@ -29,6 +34,9 @@ test: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+test-faults: $(VENV)/.installed-dev
+	HYPOTHESIS_PROFILE=faults $(VENV)/bin/python -m pytest $(PYTEST_ARGS) $(FAULTS)
 
 lab: $(VENV)/.installed
 	$(VENV)/bin/python -m jupyterlab notebooks

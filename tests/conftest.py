@@ -14,7 +14,7 @@ os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
 os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
 
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from pflrepro.experiments import compact, fingerprints
 from pflrepro.papers import counted
@@ -24,7 +24,8 @@ torch.set_num_threads(1)
 # A shared machine may be slow: examples are judged by what they show, not by how long they take; CI repeats the same ones.
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+settings.register_profile("faults", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
 
 
 @pytest.fixture(scope="session")

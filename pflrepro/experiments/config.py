@@ -225,6 +225,8 @@ def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
 
 
 def _sorted_options(options: Any) -> Options:
+    if isinstance(options, str) or not isinstance(options, Iterable):
+        raise UserError(f"options are pairs of a name and a value, not {options!r}")
     pairs = tuple(options.items()) if isinstance(options, Mapping) else tuple(options)
     for pair in pairs:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pflrepro.algorithms.registry import build_method, canonical_name
 from pflrepro.data.datasets import find
+from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
 from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.experiments.files import canonical_json
@@ -47,6 +48,9 @@ class DataConfig(Brief):
     proxy: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(self.partition, Spec):
+            _set(self, {"partition": str(self.partition)})
+        _check_words(self)
         self._normalise()
         find(self.dataset)
         if self.proxy:
@@ -86,6 +90,7 @@ class Experiment(Brief):
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
+        _check_words(self)
         self._normalise()
         object.__setattr__(self, "model", canonical(self.model))
         self.method()
@@ -216,12 +221,20 @@ def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
             raise UserError(f"{cls.__name__} lacks {sorted(missing)[0]}")
         made = object.__new__(cls)
         _set(made, dict(values))
+        _check_words(made)
         made._normalise()
         return made
     try:
         return cls(**values)
     except TypeError as error:
         raise UserError(f"{cls.__name__}: {error}") from None
+
+
+def _check_words(config: Any) -> None:
+    """`UserError` for a field that is no text where one belongs: names are looked up, or recorded, as texts."""
+    for each in fields(config):
+        if each.type == "str" and not isinstance(getattr(config, each.name), str):
+            raise UserError(f"{each.name} must be a word, not {getattr(config, each.name)!r}")
 
 
 def _sorted_options(options: Any) -> Options:

@@ -360,3 +360,19 @@ def test_a_federation_carries_its_proxy_data_in_their_own_units():
     experiment = Experiment.for_dataset("fedavg", "digits", clients=5)
     of_experiment, of_data = load_federation(experiment), load_federation(experiment.data)
     assert repr(of_experiment) == repr(of_data), "an experiment stands for its data"
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("algorithm", float("inf"), "algorithm must be a word, not inf"),
+        ("model", None, "model must be a word, not None"),
+        ("options", None, "options are pairs of a name and a value, not None"),
+        ("options", "kappa", "options are pairs of a name and a value, not 'kappa'"),
+    ],
+)
+def test_fields_of_another_type_are_refused_in_one_line(name, value, told, recorded):
+    described = Experiment.for_dataset("fedavg", "digits").to_dict() | {name: value}
+    with pytest.raises(UserError, match=told):
+        Experiment.from_dict(described, recorded=recorded)

@@ -53,7 +53,8 @@ ASKING = [name for name in FILES if name[10:] not in ("03_description_length.ipy
 
 @pytest.mark.parametrize("name", ASKING)
 def test_every_picture_answers_a_question_above_it(name: str) -> None:
-    draws = r"\.plot|size_scatter\(|client_map\(|\.curves\(|bubbles\(|embedding\.planes|predictions\("
+    draws = r"\.plot|size_scatter\(|client_map\(|\.curves\(|bubbles\(|embedding\.planes|predictions\(|subplots\("
+    draws += r"|share_figure\(|trade_off\(|best_betas\("
     above = ""
     for cell in nbformat.read(ROOT / name, as_version=4).cells:
         if cell.cell_type == "code" and re.search(draws, cell.source):

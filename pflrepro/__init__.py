@@ -21,6 +21,7 @@ _NAMES = {
     "simulate": ".experiments.simulate",
     "Federation": ".data.federation",
     "explore": ".explorer.experiment",
+    "browse": ".explorer.browser",
     "load_federation": ".experiments.loading",
     "Simulation": ".simulation.simulation",
     "Settings": ".settings",

@@ -23,6 +23,7 @@ from pflrepro.experiments.run import run as run
 from pflrepro.experiments.simulate import simulate as simulate
 from pflrepro.experiments.store import Store as Store
 from pflrepro.experiments.sweep import sweep as sweep
+from pflrepro.explorer.browser import browse as browse
 from pflrepro.explorer.experiment import explore as explore
 from pflrepro.settings import Settings as Settings
 from pflrepro.simulation.simulation import Simulation as Simulation

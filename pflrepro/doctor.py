@@ -24,6 +24,7 @@ PACKAGES = (
     "papermill",
     "jupyterlab",
     "ipywidgets",
+    "itables",
 )
 
 

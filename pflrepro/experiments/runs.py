@@ -44,7 +44,7 @@ class Runs(list[Run]):
         for name in filter:
             if name not in COLUMNS:
                 raise unknown("column of runs", name, COLUMNS)
-        return Runs(run for run in self if _fits(configuration(run) | results(run), filter))
+        return Runs(run for run in self if fits(configuration(run) | results(run), filter))
 
     def frame(self) -> pd.DataFrame:
         """One line a run: its configuration, and what came out.
@@ -125,7 +125,9 @@ def _said(run: Run) -> dict[str, Any]:
     }
 
 
-def _fits(line: dict[str, Any], filter: dict[str, Any]) -> bool:
+def fits(line: dict[str, Any], filter: dict[str, Any]) -> bool:
+    """Whether a line has these values, as `Runs.select` reads them."""
+
     def one(value: Any, wanted: Any) -> bool:
         return fnmatchcase(value, wanted) if isinstance(value, str) and isinstance(wanted, str) else value == wanted
 

@@ -8,6 +8,7 @@
                      checkpoint.npz       only while it is trained
                      done                 written last: which history and record are meant, and SHA-256 of them and of config.json
     <root>/locks/<id>.lock                held by the process that trains it
+    <root>/listing.json                   the runs as lines of a table, see `pflrepro.experiments.listing`; made anew where it is lost
 
 A folder appears under its name with its configuration in it; every file is written under a temporary name and renamed. A run that is
 trained on keeps what it has until `done` names the new files. A folder that does not fit its sums or its name is reported, renamed to

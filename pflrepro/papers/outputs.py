@@ -17,7 +17,7 @@ from pflrepro.experiments import compact
 from pflrepro.papers.claims import ALPHA
 from pflrepro.papers.notebooks import checkout
 from pflrepro.papers.result import VERDICTS, marked
-from pflrepro.papers.showing import caption, claims
+from pflrepro.papers.showing import Tables, caption, claims
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import markdown
 from pflrepro.style import style
@@ -34,7 +34,8 @@ def folder(out: str | Path = "") -> Path:
 
 
 def write(study: Studied, out: str | Path = "") -> list[Path]:
-    """Write `<out>/<paper>/<artefact>.{pdf,png,csv,md}` (more pictures: `<artefact>-<name>.*`); gives the paths.
+    """Write `<out>/<paper>/<artefact>.{pdf,png,csv,tex,md}` (more pictures: `<artefact>-<name>.*`; `.tex` of what has tables); gives
+    the paths.
 
     Outputs of a stand-in are named `<artefact>-smoke`, so that they never replace real ones; the runs behind others are exported to
     `<out>/runs`. Each file is written to a temporary name and renamed.
@@ -50,6 +51,10 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     frame = frames[0] if frames else study.frame
     csv, page = place / f"{stem}.csv", place / f"{stem}.md"
     _atomically(csv, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
+    if tables := study.tables():
+        written.append(place / f"{stem}.tex")
+        tex = Tables(caption(study), tables).to_latex()
+        _atomically(written[-1], lambda target: Path(target).write_text(tex, encoding="utf-8"))
     text = report(study, [path.name for path in written])
     _atomically(page, lambda target: Path(target).write_text(text, encoding="utf-8"))
     if not stand_in:

@@ -13,7 +13,7 @@ from pflrepro.notebook import display
 from pflrepro.papers.artefact import SAME, Column, Row
 from pflrepro.papers.result import MARKS, VERDICTS, marked
 from pflrepro.papers.studied import Studied
-from pflrepro.papers.texts import html, markdown, number, probability, span
+from pflrepro.papers.texts import html, latex, markdown, number, probability, span
 from pflrepro.style import img, picture
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class Tables:
     def _repr_html_(self) -> str:
         shown = "".join(html(frame, TITLES) + _list(notes) for frame, notes in self.tables)
         return f"<p><i>{escape(self.caption)}</i></p>{shown}"
+
+    def to_latex(self) -> str:
+        """The tables as LaTeX, with caption and notes as comments; it wants the packages booktabs and amssymb."""
+        parts = [[f"% {note}" for note in notes] + [latex(frame)] for frame, notes in self.tables]
+        return "\n".join([f"% {self.caption}", *("\n".join(part) for part in parts)])
 
     def __repr__(self) -> str:
         return "\n\n".join((self.caption, *(markdown(frame) for frame, _ in self.tables)))

@@ -141,7 +141,7 @@ class Study(Studied):
         return showing.caption(self)
 
     def write(self, out: str | Path = "") -> list[Path]:
-        """Write `<out>/<paper>/<artefact>.{pdf,png,csv,md}`; gives the paths; `out`: see `papers.outputs.folder`."""
+        """Write `<out>/<paper>/<artefact>.{pdf,png,csv,tex,md}`; gives the paths; `out`: see `papers.outputs.folder`."""
         return outputs.write(self, out)
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,5 @@
-"""JupyterLab in a real browser: the first tutorial runs, a slider redraws, a run trains and stops, a cell of a table is clicked.
+"""JupyterLab in a real browser: the first tutorial runs, a slider redraws, a run trains and stops, a cell of a table is
+clicked, a store's runs are filtered and drawn.
 
 Left out where there is no Chromium or no playwright (`pip install -e '.[browser]'`, and the system's `chromium`). Pictures of what was
 seen lie in the test's temporary folder: `pytest tests/notebooks/test_browser.py --basetemp outputs/browser`.
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -152,3 +154,28 @@ def test_a_cell_of_a_table_is_clicked(lab: tuple[str, Path], page: sync_api.Page
     page.wait_for_selector("text=/pflrepro run --algorithm fedavg --dataset digits/")
     picture_of(page, "curves of FedAvg").wait_for()
     page.screenshot(path=tmp_path / "cell.png")
+
+
+def test_runs_of_a_store_are_filtered_and_drawn(lab: tuple[str, Path], page: sync_api.Page, tmp_path: Path) -> None:
+    """With nothing from elsewhere: the table's engine comes with the package."""
+    asked = []
+    page.route(lambda url: "127.0.0.1" not in url, lambda route: (asked.append(route.request.url), route.abort()))
+    runs = "[E.for_dataset(name, 'digits', clients=3, rounds=2) for name in ('local', 'fedavg', 'ditto')]"
+    made = f"pflrepro.run({runs}, store=store, progress=False, backend='loop', workers=1)"
+    folder = f"store = {str(lab[1] / 'browsed')!r}"
+    notebook(
+        lab[1], "browse.ipynb", f"import pflrepro\nE = pflrepro.Experiment\n{folder}\n{made};", "pflrepro.browse(store)"
+    )
+    run_all(page, lab, "browse.ipynb")
+    lines = page.locator("table.dataTable tbody tr")
+    page.wait_for_selector("table.dataTable tbody tr >> nth=2")
+    page.locator("tfoot input").first.press_sequentially("fed")
+    page.wait_for_function("document.querySelectorAll('table.dataTable tbody tr').length == 1")
+    lines.first.click()
+    picture_of(page, "curves of fedavg").wait_for()
+    page.screenshot(path=tmp_path / "browse.png")
+    with page.expect_download() as download:
+        page.locator("button.buttons-csv").click()
+    exported = pd.read_csv(download.value.path())
+    assert exported["algorithm"].tolist() == ["fedavg"] and "accuracy (%)" in exported
+    assert [url for url in asked if url.startswith("http")] == []

@@ -477,8 +477,12 @@ def shown(make) -> Study:
 
 def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
     written = shown.write(tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in written] == ["demo/fake.csv", "demo/fake.md"]
-    csv, text = pd.read_csv(written[0]), written[1].read_text()
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+        "demo/fake.tex",
+        "demo/fake.csv",
+        "demo/fake.md",
+    ]
+    csv, text = pd.read_csv(written[1]), written[2].read_text()
     assert csv["ours"].tolist() == pytest.approx(shown.frame["ours"].tolist(), nan_ok=True)
     for part in (
         "# A fake\n\nWhat it is.\n\n*scale fast; digits, skewed; 2 seeds; 2 rounds; maximum over rounds",
@@ -498,9 +502,20 @@ def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
     assert not re.search(r"(^|[\s\"'`(=])/\w", text), "no absolute path"
 
 
+def test_the_table_for_latex_has_the_marks_of_the_page(shown: Study, tmp_path: Path) -> None:
+    text = shown.write(tmp_path)[0].read_text("utf-8")
+    assert text == shown.table().to_latex()
+    assert text.startswith("% scale fast; digits, skewed; 2 seeds") and "% 2 ✓ ordering kept" not in text
+    assert "% ✓ ordering kept: a test shows" in text
+    assert r"\multicolumn{2}{c}{FMNIST}" in text and r" & published & ours \\" in text
+    assert r"FedAvg & 85.85 $\pm$ 0.19 & 60.00 $\pm$ 0.00 [-25.85] $\checkmark$ \\" in text
+    drawn = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert drawn.isascii() and drawn.count(r"\begin{tabular}") == drawn.count(r"\end{tabular}") == 1
+
+
 def test_the_same_numbers_give_the_same_bytes_and_runs_are_exported_once(shown: Study, tmp_path: Path) -> None:
     first = {path: path.read_bytes() for path in [*shown.write(tmp_path), *(tmp_path / "runs").iterdir()]}
-    assert len(first) == 2 + 4
+    assert len(first) == 3 + 4
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
     shown.write(tmp_path)
     assert {path: path.read_bytes() for path in first} == first
@@ -512,7 +527,7 @@ def test_the_same_numbers_give_the_same_bytes_and_runs_are_exported_once(shown: 
 def test_outputs_of_a_stand_in_replace_no_real_ones_and_export_nothing(make, tmp_path: Path) -> None:
     found = make("smoke")
     fill(found, "fedavg", "skewed", [10, 86, 80])
-    assert [path.name for path in found.write(tmp_path)] == ["fake-smoke.csv", "fake-smoke.md"]
+    assert [path.name for path in found.write(tmp_path)] == ["fake-smoke.tex", "fake-smoke.csv", "fake-smoke.md"]
     assert not (tmp_path / "runs").exists()
 
 

@@ -198,3 +198,16 @@ def test_no_value_is_lost_between_published_and_shown(store) -> None:
     found = Study(make_artefact(rows=rows, columns=columns, claims=()), "paper", store=store)
     assert found.table().tables[0][0].iloc[:, 1].tolist() == ["none", "28.81", ""]
     assert Value(1.0).clients is None
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("**90.50** ± 0.50 [-7.19] ?", r"\textbf{90.50} $\pm$ 0.50 [-7.19] ?"),
+        ("<u>86.00</u> ≈", r"\underline{86.00} $\approx$"),
+        ("9 ✗", r"9 $\times$"),
+        ("a_b & 5 % of {x} < y", r"a\_b \& 5 \% of \{x\} $<$ y"),
+    ],
+)
+def test_signs_and_letters_that_latex_reads_otherwise(text: str, written: str) -> None:
+    assert texts.latex(pd.DataFrame({"": [text]})).splitlines()[4] == f"{written} \\\\"

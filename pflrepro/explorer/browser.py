@@ -1,0 +1,119 @@
+"""`pflrepro.browse()`: all runs of a store as one table to filter, to sort and to pick from; what is picked is laid over each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+from itables.widget import ITable
+
+from pflrepro.errors import unknown
+from pflrepro.experiments.compare import Compared
+from pflrepro.experiments.listing import listed
+from pflrepro.experiments.run import open_store
+from pflrepro.experiments.runs import ALWAYS, COLUMNS, RESULTS, Runs, fits
+from pflrepro.experiments.store import Store
+from pflrepro.explorer import pictures
+from pflrepro.explorer.controls import Displayed, code, note
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST = 30  # runs that are drawn at once
+FEW = 20  # lines of the table where widgets are not drawn
+SHOWN = 12  # digits of an id
+ACCURACIES = ("accuracy", "accuracy_last")
+HEAD = (
+    "{count:,} runs of {root}. A click on a name sorts, the boxes below the columns filter, a click on a line draws "
+    "it (with Shift: several); CSV and Excel take what the filter leaves."
+)
+
+
+def browse(store: Store | str | Path | None = None, **filter: Any) -> Browser:
+    """A table of all finished runs of a store, to filter, sort, pick and export; the curves and clients of what is picked.
+
+    The first time every run is read; what was found is kept in the store, so that later only new runs are.
+
+    Args:
+        store: see `pflrepro.Store`. filter: as of `Store.select`.
+
+    Example, the same without a screen:
+        browser = pflrepro.browse(dataset="digits", algorithm="fedavg*")
+        browser.pick(browser.frame.nlargest(3, "accuracy").index)
+        browser.runs
+    """
+    return Browser(open_store(store), filter)
+
+
+class Browser(Displayed):
+    """What `browse` gives. `frame`: the columns of `Store.frame()`, a line a run; `table`: what is clicked; `runs`: those picked last;
+    `after`: whether they are drawn as tested behind local training.
+    """
+
+    def __init__(self, store: Store, filter: dict[str, Any]) -> None:
+        self.store, self.frame, self.runs = store, _chosen(listed(store.root), filter), Runs()
+        self.table = ITable(_shown(self.frame), **_look())
+        self.after = widgets.Checkbox(description="behind local training", indent=False)
+        self._said = widgets.HTML(note(HEAD.format(count=len(self.frame), root=store.root)))
+        self._picked, self._pictures = widgets.HTML(), widgets.HTML()
+        self.table.observe(lambda _: self._draw(), "selected_rows")
+        self.after.observe(lambda _: self._draw(), "value")
+        self.widget = widgets.VBox([self._said, self.table, self.after, self._picked, self._pictures])
+
+    def pick(self, rows: Any) -> None:
+        """Show the runs of these lines of `frame`, as clicks on them do."""
+        self.table.selected_rows = [int(row) for row in rows]
+
+    def _draw(self) -> None:
+        rows = self.table.selected_rows[:MOST]
+        ids = [self.frame["id"][row] for row in rows]
+        self.runs = Runs(run for id in ids if (run := self.store.get(id)) is not None)
+        gone = len(rows) - len(self.runs)
+        said = [f"the first {MOST} of {len(self.table.selected_rows)} are drawn"] * (
+            len(self.table.selected_rows) > MOST
+        )
+        said += [f"{gone} of them cannot be read any more"] * (gone > 0)
+        commands = "\n".join(f"pflrepro show {run.id[:SHOWN]}" for run in self.runs[:3])
+        self._picked.value = note("; ".join(said), wrong=bool(said)) + (code(commands) if commands else "")
+        shown = Compared(self.runs).runs if self.runs else {}
+        after = self.after.value
+        self._pictures.value = pictures.curves(shown, after) + pictures.clients(shown, after) if shown else ""
+
+    def still(self) -> str:
+        shown = _shown(self.frame).head(FEW)
+        return self._said.value + shown.to_html(index=False, border=0) + self._pictures.value
+
+    def __repr__(self) -> str:
+        return f"Browser({len(self.frame):,} runs of {self.store!r}, {len(self.runs)} picked)"
+
+
+def _chosen(frame: pd.DataFrame, filter: dict[str, Any]) -> pd.DataFrame:
+    for name in filter:
+        if name not in COLUMNS:
+            raise unknown("column of runs", name, COLUMNS)
+    kept = [fits(line, filter) for line in frame[list(filter)].to_dict("records")] if filter else slice(None)
+    return frame[kept].reset_index(drop=True)
+
+
+def _shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns in which the runs differ and what came out; accuracies in per cent."""
+    names = [name for name in frame if name in (*ALWAYS, *RESULTS) or frame[name].nunique(dropna=False) > 1]
+    shown = frame[names].copy()
+    for name in ACCURACIES:
+        shown[name] = (100 * shown[name]).round(2)
+    shown["seconds"], shown["id"] = shown["seconds"].round(1), shown["id"].str[:SHOWN]
+    return shown.rename(columns={name: f"{name} (%)" for name in ACCURACIES})
+
+
+def _look() -> dict[str, Any]:
+    return {
+        "select": True,
+        "column_filters": "footer",  # in the head they would take the place of the names, in the exported files too
+        "buttons": [{"extend": kind, "footer": False} for kind in ("csvHtml5", "excelHtml5")],
+        "maxBytes": 0,  # all lines, not a sample of them
+        "showIndex": False,
+        "scrollX": True,
+        "classes": "display nowrap compact",
+        "order": [],
+    }

@@ -1,0 +1,104 @@
+"""`pflrepro.browse()` without a screen: lines are picked from Python, and what it shows is read."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import pflrepro
+from pflrepro.errors import UserError
+from pflrepro.experiments import listing
+from pflrepro.experiments.folder import DONE
+from pflrepro.experiments.identity import ID_LENGTH
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> pflrepro.Store:
+    """Two methods, two seeds."""
+    root = tmp_path_factory.mktemp("store")
+    asked = {"clients": 3, "rounds": 2, "model": "mlp"}
+    experiments = [
+        pflrepro.Experiment.for_dataset(name, "digits", seed=seed, **asked)
+        for name in ("local", "fedavg")
+        for seed in (0, 1)
+    ]
+    made = pflrepro.Store(root, behind=root / "none")
+    pflrepro.run(experiments, store=made, progress=False, backend="loop", workers=1)
+    return made
+
+
+def test_the_listing_is_the_frame_and_reads_no_run_twice(
+    store: pflrepro.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pd.testing.assert_frame_equal(listing.listed(store.root), store.frame())
+    monkeypatch.setattr(listing, "read_run", lambda folder: pytest.fail(f"{folder} was read again"))
+    pd.testing.assert_frame_equal(listing.listed(store.root), store.frame())
+
+
+def test_a_run_that_was_finished_anew_is_read_again(store: pflrepro.Store) -> None:
+    listing.listed(store.root)
+    id = store.matching("")[0]
+    mark, content = store.folder(id) / DONE, json.loads((store.root / listing.LISTING).read_text("utf-8"))
+    content["runs"][id][-1] = "other"
+    (store.root / listing.LISTING).write_text(json.dumps(content), "utf-8")
+    assert listing.listed(store.root)["id"][0] == "other"
+    os.utime(mark, ns=(mark.stat().st_atime_ns, mark.stat().st_mtime_ns + 1))
+    assert listing.listed(store.root)["id"][0] == id
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"columns": ["old"], "runs": {"a": [1, 2]}}', "null"])
+def test_a_listing_that_cannot_be_used_is_made_anew(store: pflrepro.Store, content: str) -> None:
+    (store.root / listing.LISTING).write_text(content, "utf-8")
+    assert len(listing.listed(store.root)) == 4
+    assert len(json.loads((store.root / listing.LISTING).read_text("utf-8"))["runs"]) == 4
+
+
+def test_damaged_runs_are_left_out_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "runs" / ("0" * ID_LENGTH)
+    folder.mkdir(parents=True)
+    (folder / DONE).write_text("{}", "utf-8")
+    assert listing.listed(tmp_path).empty
+    assert "is left out" in caplog.text
+
+
+def test_what_is_picked_is_drawn(store: pflrepro.Store) -> None:
+    browser = pflrepro.browse(store)
+    assert "4 runs of" in browser._said.value and browser._pictures.value == ""
+    browser.pick(browser.frame.index[browser.frame["algorithm"] == "fedavg"])
+    assert [run.experiment.algorithm for run in browser.runs] == ["fedavg"] * 2
+    assert 'alt="curves of fedavg"' in browser._pictures.value and browser._pictures.value.count("<img") == 3
+    assert f"pflrepro show {browser.runs[0].id[:12]}" in browser._picked.value
+    browser.table.selected_rows = [0, 1, 2, 3]
+    assert 'alt="curves of' in browser._pictures.value and len(browser.runs) == 4
+    before = browser._pictures.value
+    browser.after.value = True
+    assert browser._pictures.value != before
+    browser.pick([])
+    assert browser.runs == [] and browser._pictures.value == ""
+
+
+def test_a_filter_is_that_of_select(store: pflrepro.Store) -> None:
+    assert set(pflrepro.browse(store, algorithm="fed*").frame["algorithm"]) == {"fedavg"}
+    assert len(pflrepro.browse(store, seed=[0], dataset="digits").frame) == 2
+    with pytest.raises(UserError, match="datset"):
+        pflrepro.browse(store, datset="digits")
+
+
+def test_the_table_needs_no_network_and_holds_every_line(store: pflrepro.Store) -> None:
+    browser = pflrepro.browse(store)
+    arguments = browser.table._dt_args
+    assert "downsampling_warning" not in arguments
+    assert browser.table.get_state(["_esm"])["_esm"].count("https://cdn") == 0
+    shown = browser._repr_mimebundle_()
+    assert "accuracy (%)" in shown["text/html"] and shown["text/html"].count("<tr") == 5
+    assert shown["text/plain"].startswith("Browser(4 runs of Store(")
+
+
+def test_an_empty_store_has_a_table_too(tmp_path: Path) -> None:
+    browser = pflrepro.browse(tmp_path / "nothing")
+    assert browser.frame.empty and "0 runs of" in browser._repr_mimebundle_()["text/html"]
+    assert not (tmp_path / "nothing").exists()

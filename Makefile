@@ -11,9 +11,11 @@ FAULTS := $(addprefix tests/,test_fuzzing.py $(addprefix experiments/test_,kille
 	data/test_archives.py cli/test_main.py notebooks/test_kernels.py metrics/test_divergence.py)
 # Whether the notebooks of the site are run: off, or cache (a notebook that has not changed is not run again).
 EXECUTE ?= off
+# What JupyterLab adds to a notebook when it saves it, beside outputs and counts.
+ADDED := $(addprefix metadata.language_info.,codemirror_mode file_extension mimetype nbconvert_exporter pygments_lexer version)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all test-faults lab docs lint format gpu clean
+.PHONY: help demo test test-all test-faults lab strip docs lint format gpu clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +23,7 @@ help:
 	@echo "make test    run the tests of every method in its plain form (the same);  make test-all  all tests"
 	@echo "make test-faults  the fault suite in its long form: kills, damage, full disks, sweeps, fuzzing"
 	@echo "make lab     open JupyterLab on the notebooks"
+	@echo "make strip   this clone's git leaves out what running a notebook adds to it, so that opening one is no change"
 	@echo "make docs    build the documentation site into outputs/site;  EXECUTE=cache: with the tutorials' outputs"
 	@echo "make lint    check style and formatting;  make format  mend them"
 	@echo "make gpu     everything that waits for a GPU, in MINUTES=$(MINUTES): tests, measurements, tables at the papers' scale"
@@ -40,6 +43,11 @@ test-faults: $(VENV)/.installed-dev
 
 lab: $(VENV)/.installed
 	$(VENV)/bin/python -m jupyterlab notebooks
+
+strip: $(VENV)/.installed-dev
+	git config filter.notebook.clean "'$(CURDIR)/$(VENV)/bin/python' -m nbstripout --keep-id --extra-keys '$(ADDED)'"
+	git config filter.notebook.smudge cat
+	git add --renormalize notebooks
 
 docs: $(VENV)/.installed-docs
 	$(VENV)/bin/python -m sphinx -c docs/site -d outputs/site-cache -D nb_execution_mode=$(EXECUTE) --quiet --fail-on-warning . outputs/site

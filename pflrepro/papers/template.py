@@ -76,8 +76,8 @@ def notebook(artefact: Artefact) -> dict[str, Any]:
 
 
 def text_of(content: dict[str, Any]) -> str:
-    """A notebook as the text of its file."""
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    """A notebook as the text of its file, as JupyterLab writes it: saving what was not changed changes nothing."""
+    return json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def next_lines(artefact: Artefact) -> list[str]:

@@ -23,7 +23,7 @@ help:
 	@echo "make test    run the tests of every method in its plain form (the same);  make test-all  all tests"
 	@echo "make test-faults  the fault suite in its long form: kills, damage, full disks, sweeps, fuzzing"
 	@echo "make lab     open JupyterLab on the notebooks"
-	@echo "make strip   this clone's git leaves out what running a notebook adds to it, so that opening one is no change"
+	@echo "make strip   what running a notebook adds to it is in no diff and no commit of this clone any more"
 	@echo "make docs    build the documentation site into outputs/site;  EXECUTE=cache: with the tutorials' outputs"
 	@echo "make lint    check style and formatting;  make format  mend them"
 	@echo "make gpu     everything that waits for a GPU, in MINUTES=$(MINUTES): tests, measurements, tables at the papers' scale"

@@ -169,7 +169,7 @@ def test_runs_of_a_store_are_filtered_and_drawn(lab: tuple[str, Path], page: syn
     run_all(page, lab, "browse.ipynb")
     lines = page.locator("table.dataTable tbody tr")
     page.wait_for_selector("table.dataTable tbody tr >> nth=2")
-    page.locator("tfoot input").first.press_sequentially("fed")
+    page.locator(".dt-scroll-foot input").first.press_sequentially("fed")
     page.wait_for_function("document.querySelectorAll('table.dataTable tbody tr').length == 1")
     lines.first.click()
     picture_of(page, "curves of fedavg").wait_for()

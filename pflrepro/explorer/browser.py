@@ -26,7 +26,7 @@ SHOWN = 12  # digits of an id
 ACCURACIES = ("accuracy", "accuracy_last")
 HEAD = (
     "{count:,} runs of {root}. A click on a name sorts, the boxes below the columns filter, a click on a line draws "
-    "it (with Shift: several); CSV and Excel take what the filter leaves."
+    "it (with Shift: several); CSV and Excel take the lines clicked, or where none is, what the filter leaves."
 )
 
 

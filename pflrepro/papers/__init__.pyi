@@ -2,6 +2,7 @@
 from pflrepro.papers import artefact as artefact
 from pflrepro.papers import availability as availability
 from pflrepro.papers import claims as claims
+from pflrepro.papers import counted as counted
 from pflrepro.papers import counted_artefacts as counted_artefacts
 from pflrepro.papers import dbe as dbe
 from pflrepro.papers import dbe_models as dbe_models

@@ -1,4 +1,4 @@
-"""`pflrepro plan`, `reproduce`, `score` and `verify`: the tables and figures of the papers."""
+"""`pflrepro plan`, `reproduce`, `redraw`, `score` and `verify`: the tables and figures of the papers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pflrepro.notebook import duration
 
 if TYPE_CHECKING:
     from pflrepro.papers.artefact import Artefact
+    from pflrepro.papers.studies import Study
 
 Row = dict[str, Any]
 
@@ -31,6 +32,7 @@ run. Seconds come from runs in the store, else from a timing on this machine. Tr
 def add(verbs: Any) -> None:
     _add_plan(verbs)
     _add_reproduce(verbs)
+    _add_redraw(verbs)
     _add_score(verbs)
     _add_verify(verbs)
 
@@ -74,6 +76,22 @@ def _add_reproduce(verbs: Any) -> None:
     add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(handler=reproduce, parser=parser)
+
+
+def _add_redraw(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "redraw",
+        help="write outputs anew from the runs that are there",
+        description="Tables, pictures and pages from finished runs, those that came with the package included. Trains nothing, and "
+        "needs no data for what was measured before.",
+    )
+    parser.add_argument("ids", metavar="PAPER[/ARTEFACT]", nargs="*", help="such as dbe/figure3")
+    parser.add_argument("--all", action="store_true", help="every artefact that has a run, or needs none")
+    parser.add_argument("--scale", help="fast or paper (default: the most exact one that has a run)")
+    parser.add_argument("--figures", metavar="DIR", default="figures", help="where outputs go (default: figures)")
+    add_places(parser)
+    add_json(parser)
+    parser.set_defaults(handler=redraw, parser=parser)
 
 
 def _add_score(verbs: Any) -> None:
@@ -150,13 +168,13 @@ def plan(arguments: argparse.Namespace) -> Answer:
 
 
 def _artefacts(arguments: argparse.Namespace) -> list[Artefact]:
-    """Those that were named, once each, or all that have the scale."""
+    """Those that were named, once each, or all that have the scale, where one is named."""
     from pflrepro.papers import select
 
     if arguments.all == bool(arguments.ids):
         raise UserError("name artefacts or papers (see: pflrepro list artefacts), or give --all")
     if arguments.all:
-        return [artefact for artefact in select() if arguments.scale in artefact.scale_names]
+        return [artefact for artefact in select() if arguments.scale in (None, *artefact.scale_names)]
     return list({artefact.id: artefact for name in arguments.ids for artefact in select(name)}.values())
 
 
@@ -229,6 +247,35 @@ def _reproduced_text(row: Row) -> str:
     return "\n".join(
         [f"{row['id']} at scale {row['scale']}:", *outputs, f"  executed notebook: {row['executed_notebook']}"]
     )
+
+
+def redraw(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.store import Store
+
+    store, rows = Store(arguments.store), []
+    for artefact in _artefacts(arguments):
+        study = _most_exact(artefact, arguments.scale, {"store": store, "data_root": arguments.data_root})
+        outputs = [] if study is None else study.write(arguments.figures)
+        scale = None if study is None else study.scale.name
+        rows.append({"id": artefact.id, "scale": scale, "outputs": [str(path) for path in outputs]})
+    if arguments.all:
+        rows = [row for row in rows if row["outputs"]]
+    parts = [
+        f"{row['id']} at scale {row['scale']}:\n" + "\n".join(f"  {path}" for path in row["outputs"])
+        if row["outputs"]
+        else f"{row['id']}: nothing was run"
+        for row in rows
+    ]
+    return Answer(rows, "\n".join(parts), code=int(not all(row["outputs"] for row in rows)))
+
+
+def _most_exact(artefact: Artefact, scale: str | None, how: dict[str, Any]) -> Study | None:
+    """The study of an artefact at the scale, or at the most exact one, that has something to show; None without any."""
+    from pflrepro.papers.studies import Study
+
+    names = [each.name for each in artefact.scales if not each.stand_in] if scale is None else [scale]
+    studies = (Study(artefact, name, revives=False, **how) for name in reversed(names))
+    return next((study for study in studies if study.anything_run), None)
 
 
 def verify(arguments: argparse.Namespace) -> Answer:

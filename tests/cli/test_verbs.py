@@ -229,6 +229,28 @@ def test_the_plan_of_several_artefacts_is_the_total_and_a_line_each(capsys, monk
     assert len(capsys.readouterr().out.splitlines()) == both + 3
 
 
+def test_redraw_writes_what_needs_no_run(capsys, tmp_path: Path) -> None:
+    (row,) = answer(capsys, "redraw", "fedbr/table8", "--figures", str(tmp_path))
+    assert (row["id"], row["scale"]) == ("fedbr/table8", "paper")
+    assert [Path(path).name for path in row["outputs"]] == [path.name for path in sorted_as_written(tmp_path / "fedbr")]
+
+
+def sorted_as_written(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir(), key=lambda path: [".tex", ".csv", ".md"].index(path.suffix))
+
+
+def test_redraw_shows_the_most_exact_scale_that_has_a_run(capsys, monkeypatch, tmp_path: Path) -> None:
+    from pflrepro.papers.studies import Study
+
+    written = []
+    monkeypatch.setattr(Study, "anything_run", property(lambda self: self.scale.name == "fast"))
+    monkeypatch.setattr(Study, "write", lambda self, out: written.append(self) or [Path(out) / "figure4.md"])
+    (row,) = answer(capsys, "redraw", "dbe/figure4", "--figures", str(tmp_path))
+    assert (row["scale"], row["outputs"]) == ("fast", [str(tmp_path / "figure4.md")])
+    assert not written[0].revives, "nothing is trained"
+    assert answer(capsys, "redraw", "dbe/figure4", "--scale", "paper", code=1)[0]["outputs"] == []
+
+
 def test_score_is_in_the_unit_of_the_column_and_hides_what_was_not_run(capsys) -> None:
     found = answer(capsys, "score", "dbe/table5")
     assert (found["claims"], found["claim_counts"]) == ([], [])

@@ -31,6 +31,9 @@ class Rows:
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter(self.array)
 
+    def __getitem__(self, place: int | slice) -> np.ndarray:
+        return self.array[place]
+
     def append(self, row: np.ndarray) -> None:
         row = np.asarray(row)
         if self._count == 0:

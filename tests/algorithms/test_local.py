@@ -42,7 +42,7 @@ def test_the_tested_model_is_the_one_that_was_trained_last(simulate) -> None:
 def test_a_client_trains_only_when_it_is_drawn(simulate, participation: float) -> None:
     start = simulate("local", rounds=0).replicas[0].clients.params
     ours = simulate("local", rounds=1, participation=participation)
-    took_part = torch.as_tensor(ours.history(0)["participated"][-1])
+    took_part = torch.tensor(ours.history(0)["participated"][-1])
     moved = torch.stack(
         [
             (a != b).flatten(1).any(1)

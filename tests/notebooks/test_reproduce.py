@@ -68,7 +68,7 @@ def test_a_counted_figure_comes_out_without_data(tmp_path):
     # Options of machines reach notebooks that train; this one has no use for them.
     done = reproduce("pfedfda/figure3", "fast", {"device": "cpu"}, tmp_path / "figures", store=tmp_path / "store")
     assert [path.relative_to(tmp_path).as_posix() for path in done.outputs] == [
-        f"figures/pfedfda/figure3.{ending}" for ending in ("csv", "md", "pdf", "png")
+        f"figures/pfedfda/figure3.{ending}" for ending in ("csv", "md", "pdf", "png", "tex")
     ]
     assert done.notebook == tmp_path / "store" / "notebooks" / "pfedfda-figure3-fast.ipynb"
     executed = nbformat.read(done.notebook, as_version=4)

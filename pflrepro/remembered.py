@@ -14,19 +14,24 @@ from pflrepro.errors import UserError
 
 def remembered(place: Path, key: str, work_out: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
     """The value of `key` in the file at `place` if it is one that `fits`; else `work_out()`, which is then kept there."""
-    found = _read(place).get(key)
+    found = read_cache(place).get(key)
     if fits(found):
         return found
     made = work_out()
-    with suppress(OSError, UserError):  # a cache that cannot be written to is done without
-        place.parent.mkdir(parents=True, exist_ok=True)
-        content = _read(place) | {key: made}  # read again: others may have written meanwhile
-        with replacing(place) as stream:
-            stream.write(json.dumps(content, indent=0).encode())
+    write_cache(place, read_cache(place) | {key: made})  # read again: others may have written meanwhile
     return made
 
 
-def _read(place: Path) -> dict[str, Any]:
+def write_cache(place: Path, content: dict[str, Any]) -> None:
+    """Keep `content`; a cache that cannot be written to is done without."""
+    with suppress(OSError, UserError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as stream:
+            stream.write(json.dumps(content, indent=0).encode())
+
+
+def read_cache(place: Path) -> dict[str, Any]:
+    """What is kept at `place`; nothing where it is lost or damaged."""
     try:
         found = json.loads(place.read_text("utf-8"))
     except (OSError, ValueError):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from helpers.scripts import load
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "gpu_day.py"
 Day = Callable[..., dict[str, str]]
 
 
 @pytest.fixture
 def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Day:
     """Runs the script's `main`, with commands of Python in place of its parts if given; the outcomes by name."""
-    spec = importlib.util.spec_from_file_location("gpu_day", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "gpu_day", module)  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    module = load("gpu_day", monkeypatch)
 
     def outcomes(*options: str, commands: Sequence[tuple[str, str, float]] = (), commit: str = "abc") -> dict[str, str]:
         if commands:

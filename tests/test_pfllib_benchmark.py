@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
+from helpers.scripts import load
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "pfllib.py"
 THEIRS = """
 import sys, numpy as np
 options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
@@ -23,11 +21,8 @@ for seconds in (9.0, 6.0, 4.0, 5.0):
 
 
 @pytest.fixture
-def script():
-    spec = importlib.util.spec_from_file_location("pfllib", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(monkeypatch: pytest.MonkeyPatch):
+    return load("pfllib", monkeypatch)
 
 
 def test_the_ratio_is_that_of_the_medians_behind_the_first_round(script, tmp_path, monkeypatch) -> None:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
+from helpers.scripts import load
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "round_parts.py"
 
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("round_parts", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch):
+    return load("round_parts", monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -273,8 +273,8 @@ def _most_exact(artefact: Artefact, scale: str | None, how: dict[str, Any]) -> S
     """The study of an artefact at the scale, or at the most exact one, that has something to show; None without any."""
     from pflrepro.papers.studies import Study
 
-    names = [each.name for each in artefact.scales if not each.stand_in] if scale is None else [scale]
-    studies = (Study(artefact, name, revives=False, **how) for name in reversed(names))
+    names = artefact.exact_scales if scale is None else (scale,)
+    studies = (Study(artefact, name, revives=False, **how) for name in names)
     return next((study for study in studies if study.anything_run), None)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pflrepro.algorithms.registry import build_method, canonical_name
+from pflrepro.checked import domains
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
@@ -232,9 +233,9 @@ def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
 
 def _check_words(config: Any) -> None:
     """`UserError` for a field that is no text where one belongs: names are looked up, or recorded, as texts."""
-    for each in fields(config):
-        if each.type == "str" and not isinstance(getattr(config, each.name), str):
-            raise UserError(f"{each.name} must be a word, not {getattr(config, each.name)!r}")
+    for name, domain in domains(type(config)).items():
+        if domain.kind is str:
+            domain.check(name, getattr(config, name))
 
 
 def _sorted_options(options: Any) -> Options:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pflrepro.cores import usable_cores
-from pflrepro.errors import UserError, check_word
+from pflrepro.errors import UserError, unknown
 from pflrepro.experiments.config import Experiment
 
 TRIES = 3  # passes in a row in which no task is answered, before those that are left count as failed
@@ -153,7 +153,9 @@ def launcher_of(text: str) -> Launcher:
         return ray(rest)
     if name == "slurm":
         return slurm(**_parameters(rest))
-    return LOCAL[check_word("launcher", text, FORMS)] if text in LOCAL else check_word("launcher", text, FORMS)
+    if text not in LOCAL:
+        raise unknown("launcher", text, FORMS)
+    return LOCAL[text]
 
 
 def _parameters(text: str) -> dict[str, Any]:

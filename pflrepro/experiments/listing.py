@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.atomic import replacing
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.folder import DONE, read_run
 from pflrepro.experiments.identity import ID_LENGTH
 from pflrepro.experiments.runs import COLUMNS, configuration, results
 from pflrepro.notebook import ProgressLine, attached
+from pflrepro.remembered import read_cache, write_cache
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +47,7 @@ def listed(root: Path) -> pd.DataFrame:
         bar.close()
     found = {id: line for id in there if (line := lines[id]) is not None}
     if new:
-        _write(root / LISTING, found)
+        write_cache(root / LISTING, {"columns": list(COLUMNS), "runs": found})
     return pd.DataFrame([line[1:] for line in found.values()], columns=list(COLUMNS))
 
 
@@ -74,19 +73,11 @@ def _line(folder: Path, finished: int) -> Line | None:
 
 def _read(place: Path) -> dict[str, Line]:
     """What is known; nothing where the file is of other columns, or no such file."""
+    content = read_cache(place)
     try:
-        content = json.loads(place.read_text("utf-8"))
         fits = content["columns"] == list(COLUMNS) and all(
             len(line) == 1 + len(COLUMNS) for line in content["runs"].values()
         )
         return content["runs"] if fits else {}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (TypeError, KeyError, AttributeError):
         return {}
-
-
-def _write(place: Path, lines: dict[str, Line]) -> None:
-    with (
-        suppress(OSError, UserError),
-        replacing(place) as stream,
-    ):  # a store that cannot be written to can still be read
-        stream.write(json.dumps({"columns": list(COLUMNS), "runs": lines}).encode())

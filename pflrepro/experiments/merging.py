@@ -20,10 +20,8 @@ from pflrepro.experiments.readings import FOLDER
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.store import Store
 
-SAME = (
-    "correct",
-    "loss",
-)  # what two trainings of one run agree in, bit for bit, where they may share states and readings
+# What two trainings of one run agree in, bit for bit, where they may share states and readings.
+SAME = ("correct", "loss")
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,8 @@ def _merge_one(store: Store, there: Store, id: str) -> Merged:
         return Merged(id, "kept", files=_take_along(store, theirs))
     if mine is None:
         store.begin(id, theirs.experiment, theirs.identity)
-    elif not _agree(
-        theirs, mine
-    ):  # another machine's numbers: nothing that was measured on the others stands beside them
+    elif not _agree(theirs, mine):
+        # another machine's numbers: nothing that was measured on the others stands beside them
         store.drop_states(id)
         shutil.rmtree(store.folder(id) / FOLDER, ignore_errors=True)
     came = _take_along(store, theirs)

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.errors import unknown
+from pflrepro.errors import check_word
 from pflrepro.experiments.config import DataConfig
 from pflrepro.experiments.result import Run
 from pflrepro.markup import records
@@ -41,9 +41,7 @@ class Runs(list[Run]):
             >>> Runs([]).select(dataset="digits")
             Runs(0)
         """
-        for name in filter:
-            if name not in COLUMNS:
-                raise unknown("column of runs", name, COLUMNS)
+        check_filter(filter)
         return Runs(run for run in self if fits(configuration(run) | results(run), filter))
 
     def frame(self) -> pd.DataFrame:
@@ -123,6 +121,12 @@ def _said(run: Run) -> dict[str, Any]:
         "rounds": run.rounds,
         "id": run.id,
     }
+
+
+def check_filter(filter: dict[str, Any]) -> None:
+    """`UserError` for a column that runs do not have."""
+    for name in filter:
+        check_word("column of runs", name, COLUMNS)
 
 
 def fits(line: dict[str, Any], filter: dict[str, Any]) -> bool:

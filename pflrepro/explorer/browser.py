@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 from itables.widget import ITable
 
-from pflrepro.errors import unknown
 from pflrepro.experiments.compare import Compared
 from pflrepro.experiments.listing import listed
 from pflrepro.experiments.run import open_store
-from pflrepro.experiments.runs import ALWAYS, COLUMNS, RESULTS, Runs, fits
+from pflrepro.experiments.runs import ALWAYS, RESULTS, Runs, check_filter, fits
 from pflrepro.experiments.store import Store
 from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, note
@@ -89,9 +88,7 @@ class Browser(Displayed):
 
 
 def _chosen(frame: pd.DataFrame, filter: dict[str, Any]) -> pd.DataFrame:
-    for name in filter:
-        if name not in COLUMNS:
-            raise unknown("column of runs", name, COLUMNS)
+    check_filter(filter)
     kept = [fits(line, filter) for line in frame[list(filter)].to_dict("records")] if filter else slice(None)
     return frame[kept].reset_index(drop=True)
 

@@ -294,6 +294,12 @@ class Artefact:
     def scale_names(self) -> tuple[str, ...]:
         return tuple(scale.name for scale in self.scales)
 
+    @property
+    def exact_scales(self) -> tuple[str, ...]:
+        """The scales that are no stand-ins, the most exact first; one where nothing is trained: it is the same at every scale."""
+        names = tuple(scale.name for scale in self.scales if not scale.stand_in)[::-1]
+        return names if self.trains else names[:1]
+
     def scale(self, name: str) -> Scale:
         """The scale of that name; `UserError` lists the ones this artefact has."""
         found = next((scale for scale in self.scales if scale.name == name), None)

@@ -72,9 +72,8 @@ def score_card(
 
     cells, claims, counts, of = [], [], {}, {}
     for artefact in select(paper):
-        names = [scale.name for scale in artefact.scales if not scale.stand_in]
-        names = names[::-1] if artefact.trains else names[-1:]  # nothing is trained: the same at every scale
-        studies = [Study(artefact, name, store=store, data_root=data_root, revives=False) for name in names]
+        how = {"store": store, "data_root": data_root, "revives": False}
+        studies = [Study(artefact, name, **how) for name in artefact.exact_scales]
         of[artefact.id] = studies
         cells.append(_cells(studies))
         found = _outcomes(studies)

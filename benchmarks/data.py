@@ -1,6 +1,6 @@
 """How long the data rooms take, and what a federation needs in memory beside its samples.
 
-    python benchmarks/data.py [--repeat 3] [--records DIR] [--note TEXT] [--out FILE]
+    python benchmarks/data.py [--repeat 3] [--records DIR] [--out FILE]
 
 * `federation`: 110,000 made-up images of 64x64x3 bytes (Tiny-ImageNet's size) among 100 clients by `pfedfda-dirichlet:0.5`, from arrays
   in memory, and by `load_federation` from the file of a data root, which is written first and may lie in the file system's cache.
@@ -15,10 +15,8 @@ repetition, without the start of the process and without the checksums of the re
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import records
 import torch
 
 import pflrepro
-from pflrepro.cores import usable_cores
 from pflrepro.data.arrays import Arrays, save_arrays
 from pflrepro.data.datasets import DATASETS
 from pflrepro.data.partition import partition
@@ -105,24 +103,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--records", type=Path, help="the folder with the MIT-BIH records")
-    parser.add_argument("--note", default="", help="what else ran on the machine")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     load = os.getloadavg()[0]
-    record: dict[str, Any] = {
-        "federation of arrays in memory": repeated(federation_of_arrays, Path(), arguments.repeat)
-    }
+    found = {"federation of arrays in memory": repeated(federation_of_arrays, Path(), arguments.repeat)}
     with tempfile.TemporaryDirectory() as root:
         save_arrays(Path(root) / NAME / f"{NAME}.npz", images())
-        record["federation of a data root"] = repeated(federation_of_a_file, Path(root), arguments.repeat)
-    record["partition"] = repeated(partition_of_labels, Path(), arguments.repeat)
+        found["federation of a data root"] = repeated(federation_of_a_file, Path(root), arguments.repeat)
+    found["partition of a million labels"] = repeated(partition_of_labels, Path(), arguments.repeat)
     if arguments.records:
-        record["heartbeats"] = repeated(heartbeats, arguments.records, arguments.repeat)
-    record |= {"device": platform.machine(), "cores": usable_cores(), "load before": round(load, 2)}
-    record |= {"note": arguments.note, "torch": torch.__version__, "numpy": np.__version__}
-    print(json.dumps(record, indent=2))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+        found["heartbeats of 46 records"] = repeated(heartbeats, arguments.records, arguments.repeat)
+    records.write(
+        arguments.out,
+        "Data",
+        f"Seconds, and peak memory in multiples of the samples' own: {IMAGES:,} made-up images of 64x64x3 bytes among "
+        f"{CLIENTS} clients; "
+        f"{LABELS:,} labels of {CLASSES} classes by Dirichlet(0.5) among {MANY:,} clients; heartbeats cut out of the MIT-BIH records.",
+        [{"what": name} | values for name, values in found.items()],
+        load=load,
+    )
 
 
 if __name__ == "__main__":

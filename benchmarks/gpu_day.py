@@ -44,12 +44,11 @@ TINY_ARTEFACT = "demo/digits"
 
 @dataclass(frozen=True)
 class Part:
-    """A command; `minutes` that it may take; `record`: where its standard output is a record, the file's name."""
+    """A command, and the minutes that it may take."""
 
     name: str
     command: tuple[str, ...]
     minutes: float
-    record: str = ""
 
 
 def parts(out: Path, device: str, data_root: str | None, tiny: bool) -> Iterator[Part]:
@@ -66,12 +65,12 @@ def parts(out: Path, device: str, data_root: str | None, tiny: bool) -> Iterator
     tests = HERE.parent / "tests"
     where = str(tests / "data" / "test_rotation.py" if tiny else tests)
     yield Part("tests", (python, "-m", "pytest", "-q", "-m", "gpu", where), 6)
-    bench = ("fedavg", "--rounds", "1", "--share", "0.01") if tiny else ("--rounds", "3")
-    yield Part("bench", (python, "-m", "pflrepro", "bench", *bench, *at, *root, "--json"), 4, "round.json")
+    small = ("fedavg", "--rounds", "1", "--share", "0.01") if tiny else ("--share", "1")
+    yield Part("bench", script("round", *small, *at, *root, "--out", record("round")), 4)
     small = ("--samples", "200", "--most", "20", "--rounds", "1") if tiny else ()
     yield Part("scaling", script("scaling", *small, *at, "--out", record("scaling")), 4)
     small = ("--clients", "2", "--repeat", "1") if tiny else ()
-    yield Part("convolution", script("convolution", *small, *at), 1, "convolution.json")
+    yield Part("convolution", script("convolution", *small, *at, "--out", record("convolution")), 1)
     small = ("--clients", "2", "--seeds", "1", "--sizes", "2", "--steps", "1", "--repeat", "1") if tiny else ()
     yield Part("probes", script("mdl", *small, *at, "--ways", "together,plain", "--out", record("probes")), 2)
     small = ("fedper", "--rounds", "1") if tiny else ("--rounds", "3")
@@ -88,20 +87,17 @@ def run(part: Part, out: Path, seconds: float) -> str:
     """Its outcome: `passed`, `out of time`, or the exit code; standard output and errors go to files under `out`."""
     stem = part.name.replace("/", "-")
     with (out / f"{stem}.log").open("wb") as log:
-        output = subprocess.PIPE if part.record else log
-        process = subprocess.Popen(part.command, stdout=output, stderr=log)
+        process = subprocess.Popen(part.command, stdout=log, stderr=log)
         try:
-            written, _ = process.communicate(timeout=seconds)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGTERM)  # a run writes its checkpoint
             try:
-                process.communicate(timeout=GRACE)
+                process.wait(GRACE)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.communicate()
+                process.wait()
             return OUT_OF_TIME
-    if process.returncode == 0 and part.record:
-        (out / part.record).write_bytes(written)
     return "passed" if process.returncode == 0 else f"exit code {process.returncode}, see {stem}.log"
 
 

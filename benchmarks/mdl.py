@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -28,13 +28,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import records
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from pflrepro.cores import usable_cores
-from pflrepro.device import product_name
 from pflrepro.metrics.mdl import Probe, curve_sizes, curves
 from pflrepro.products import product
 
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--ways", default="together,plain,lean,bound,bound of PyTorch", help="bounds are for a CPU")
     parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    arguments, load = parser.parse_args(), os.getloadavg()[0]
     width = (arguments.hidden, arguments.hidden)
     probe = Probe(hidden=width, sizes=arguments.sizes, seeds=arguments.seeds, steps=arguments.steps)
     source = torch.Generator().manual_seed(0)
@@ -151,18 +151,25 @@ def main() -> None:
         for way in ways:
             times[way].append(seconds(way, sets, probe, threads))
     middle = {way: statistics.median(values) for way, values in times.items()}
-    record = {
-        "what": f"{arguments.clients} clients x {arguments.seeds} seeds x {arguments.sizes} sizes of probes on "
-        f"K = {arguments.features}, two hidden layers of {arguments.hidden}, {arguments.steps} steps each, seconds",
-        "seconds": {way: [round(value, 3) for value in values] for way, values in times.items()},
-        "ratio to together": {way: round(middle[way] / middle["together"], 2) for way in ways if way != "together"},
-        "device": product_name(arguments.device),
-        "threads": threads,
-        "torch": torch.__version__,
-    }
-    print(json.dumps(record, indent=2))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    torch.set_num_threads(threads)
+    records.write(
+        arguments.out,
+        f"Probes of codelength, hidden layers of {arguments.hidden}",
+        "Probes trained together (ours), the usual way (`plain`: a DataLoader a probe, PyTorch's own threads), one after "
+        "another without one "
+        "(`lean`), and nothing but their matrix products (`bound`). Wide probes are bound by their products, narrow ones gain more.",
+        [
+            {
+                "way": way,
+                "seconds": [round(value, 3) for value in times[way]],
+                "times together": round(middle[way] / middle["together"], 2),
+            }
+            for way in ways
+        ],
+        device=arguments.device,
+        load=load,
+        **{name: getattr(arguments, name) for name in ("clients", "seeds", "sizes", "features", "hidden", "steps")},
+    )
 
 
 if __name__ == "__main__":

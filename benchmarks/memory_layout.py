@@ -4,18 +4,19 @@
 * the gradient of the hidden layer's weight (512 x 1024), stored row by row or column by column;
 * one whole training gradient of the papers' CNN in both orders.
 
-`python benchmarks/memory_layout.py [--repeat 200]` prints one JSON record, milliseconds.
+    python benchmarks/memory_layout.py [--repeat 200] [--out FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
+import os
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import records
 import torch
 import torch.nn.functional as F
 
@@ -67,23 +68,27 @@ def cases() -> dict[str, Callable[[], object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=200)
-    repeat = parser.parse_args().repeat
+    parser.add_argument("--out", type=Path)
+    arguments, load = parser.parse_args(), os.getloadavg()[0]
     torch.set_num_threads(1)
     calls = cases()
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(repeat):
+    for _ in range(arguments.repeat):
         for name, call in calls.items():
             started = time.perf_counter()
             call()
             seconds[name].append(time.perf_counter() - started)
-    record = {
-        "what": "milliseconds, one thread, batch 10, cnn4 on 28x28",
-        "median_ms": {name: round(1e3 * statistics.median(values), 4) for name, values in seconds.items()},
-        "machine": platform.machine(),
-        "torch": torch.__version__,
-        "repeat": repeat,
-    }
-    print(json.dumps(record, indent=2))
+    records.write(
+        arguments.out,
+        "The memory order of weights",
+        "Milliseconds on one thread, batch 10, the papers' CNN on 28x28: the order that the loop keeps, beside the usual one.",
+        [
+            {"operation": name, "milliseconds": round(1e3 * statistics.median(values), 4)}
+            for name, values in seconds.items()
+        ],
+        load=load,
+        repetitions=arguments.repeat,
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ number of calls relative to FedAvg's.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import records
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -32,7 +32,6 @@ from torch.utils.flop_counter import flop_registry
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
 from pflrepro.data.federation import Federation
-from pflrepro.device import product_name
 from pflrepro.settings import Settings
 from pflrepro.simulation import Simulation
 from pflrepro.simulation.watch import now
@@ -126,7 +125,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    arguments, load = parser.parse_args(), os.getloadavg()[0]
     torch.set_num_threads(1)
     names = arguments.names or [*ALGORITHMS, *(f"{plugin.hosts[0]}+{plugin.name}" for plugin in PLUGINS.values())]
     on_cpu = arguments.device == "cpu"
@@ -150,18 +149,23 @@ def main() -> None:
             }
         rows.append(row)
         print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
-    if arguments.out:
-        device = product_name(arguments.device)
-        machine = {"processor": device, "cores": os.cpu_count(), "torch": torch.__version__, "threads": 1}
-        note = {
-            "backend": arguments.backend,
-            "rounds": arguments.rounds,
-            "model": "cnn4",
-            "clients": CLIENTS,
-            "samples": EACH,
-        }
-        record = {"machine": machine, "case": note, "rows": rows}
-        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    records.write(
+        arguments.out,
+        f"Methods against FedAvg, `{arguments.backend}`",
+        "Seconds of a round of training and aggregation, median, in turns with FedAvg's; `predicted` is the ratio of what "
+        "the products and "
+        "large operations of a round take by themselves, `excess` measured over predicted, `operations` their number over "
+        "FedAvg's: what "
+        "is far above its prediction consists of many small operations.",
+        rows,
+        device=arguments.device,
+        load=load,
+        backend=arguments.backend,
+        rounds=arguments.rounds,
+        model="cnn4",
+        clients=CLIENTS,
+        samples=EACH,
+    )
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ FedAvg, DBE and GPFL on the same made-up images (28x28, ten classes), 20 clients
 CNN, batch 10, rate 0.005, one local epoch. A round is everything that the library does in one by default: there training, aggregation
 and a test of every client with the loss on its training samples; here training, aggregation, and a test of every client before and
 after local training. Each turn is a process of its own; the libraries take turns, PFLlib once with one thread and once with as many as
-there are cores. `seconds` is the median over turns and rounds, the first round of each turn left out; `ratio` is PFLlib's faster one
-over ours.
+there are cores. Seconds are those of all rounds but the first of each turn; the ratio of medians is PFLlib's faster one over ours.
+`limit` is what the machine itself would need for a round of FedAvg, from the same run: the operations of the network's passes at the
+rate of a large convolution, and three passes over the weights a step (read, gradient, update) at the rate of a copy.
 
 The checkout is only run, from a folder of its own that is removed at the end: nothing of it is copied, nor anything written into it.
 """
@@ -23,9 +24,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
+import records
 
 CLIENTS = 20
 DATA = "made-up-MNIST"  # PFLlib chooses the network for one channel by the name
@@ -88,6 +91,31 @@ def revision(checkout: Path) -> str:
     return done.stdout.strip() or "unknown"
 
 
+def limit(train: int, test: int) -> dict[str, str]:
+    """What a round of FedAvg takes at the least on this machine, and from which numbers."""
+    import torch
+
+    from pflrepro.benchmark import BATCH, peak_rate, round_operations
+    from pflrepro.models import build_model
+    from pflrepro.simulation.cost import generated
+
+    operations, rate = round_operations(generated((28, 28), CLIENTS, train=train, test=test)), peak_rate("cpu")
+    network = build_model("cnn4", (28, 28), 10, 0)
+    weights = sum(each.numel() for part in (network.base, network.head) for each in part.parameters())
+    moved = 3 * 2 * 4 * weights * CLIENTS * (train // BATCH)  # read and written, four bytes each
+    source = torch.empty(2**26, dtype=torch.uint8)
+    target, copies = torch.empty_like(source), []
+    for _ in range(5):
+        started = time.perf_counter()
+        target.copy_(source)
+        copies.append(2 * len(source) / (time.perf_counter() - started))
+    speed = max(copies)
+    return {
+        "limit": f"{operations / rate + moved / speed:.2f} s = {operations / 1e9:.0f} GFLOP at {rate / 1e9:.0f} a second + "
+        f"{moved / 1e9:.0f} GB at {speed / 1e9:.0f} a second"
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkout", type=Path, required=True, help="a clone of PFLlib")
@@ -97,7 +125,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--methods", default=",".join(METHODS), help="of " + ", ".join(METHODS))
     parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
+    asked, load = parser.parse_args(), os.getloadavg()[0]
     names = asked.methods.split(",")
     if wrong := set(names) - set(METHODS):
         parser.error(f"no method {', '.join(sorted(wrong))}; there are {', '.join(METHODS)}")
@@ -106,7 +134,6 @@ def main() -> None:
         parser.error(f"{asked.checkout} has no system/main.py: it is no checkout of PFLlib")
 
     from pflrepro.cores import usable_cores
-    from pflrepro.experiments.version import commit
 
     cores, lines = usable_cores(), []
     with tempfile.TemporaryDirectory() as folder:
@@ -120,14 +147,28 @@ def main() -> None:
                 for threads in sorted({1, cores}):
                     seconds = theirs(checkout, place, name, asked.rounds, threads)
                     found.setdefault(f"PFLlib, threads {threads}", []).extend(seconds)
-            medians = {who: round(statistics.median(seconds), 3) for who, seconds in found.items()}
+            medians = {who: statistics.median(seconds) for who, seconds in found.items()}
             ratio = min(value for who, value in medians.items() if who != "ours") / medians["ours"]
-            lines.append({"method": name, "ratio": round(ratio, 2), "seconds": medians, "rounds": found})
+            seconds = {who: [round(each, 3) for each in values] for who, values in found.items()}
+            lines.append({"method": name, "times faster": round(ratio, 2)} | seconds)
             print(f"{name}: {ratio:.2f} times faster; seconds a round: {medians}", flush=True)
-    if asked.out:
-        head = {"cores": cores, "clients": CLIENTS, "train": asked.train, "test": asked.test}
-        head |= {"commit": commit(), "PFLlib": revision(checkout)}
-        asked.out.write_text(json.dumps(head | {"methods": lines}, indent=1) + "\n")
+    records.write(
+        asked.out,
+        f"Beside PFLlib, {asked.train} samples a client",
+        "Seconds of whole rounds as each library runs them, tests included, PFLlib with one thread and with one a core; "
+        "`times faster` is the "
+        "ratio of medians to its faster way. `limit` is a round of FedAvg at the speed of a large convolution and of a copy, "
+        "measured in "
+        "this run: a step of ten small images is mostly convolutions and products too small to reach either.",
+        lines,
+        load=load,
+        clients=CLIENTS,
+        train=asked.train,
+        test=asked.test,
+        turns=asked.turns,
+        PFLlib=revision(checkout),
+        **limit(asked.train, asked.test),
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ process a core).
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import statistics
 import subprocess
 import sys
@@ -21,13 +21,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import records
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from pflrepro.algorithms.registry import build_method
 from pflrepro.cores import usable_cores
 from pflrepro.experiments.checkpoint import Checkpoint, write_checkpoint
-from pflrepro.experiments.version import commit
 from pflrepro.settings import Settings
 from pflrepro.simulation.cost import generated
 from pflrepro.simulation.simulation import Simulation
@@ -141,21 +141,33 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--picture", type=Path)
-    asked = parser.parse_args()
+    asked, load = parser.parse_args(), os.getloadavg()[0]
     found = {method: parts(method, asked.train, asked.test, asked.rounds) for method in asked.methods}
     paid = once(asked.methods[0], asked.train, asked.test)
     for method, each in found.items():
-        whole = sum(each.values())
-        print(
-            f"{method}: {whole:.2f} s;", ", ".join(f"{name} {100 * part / whole:.0f} %" for name, part in each.items())
-        )
+        print(f"{method}: {sum(each.values()):.2f} s; {percent(each)}")
     print("once:", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in paid.items()))
-    if asked.out:
-        head = {"cores": usable_cores(), "clients": CLIENTS, "train": asked.train, "test": asked.test}
-        head |= {"torch": torch.__version__, "commit": commit(), "seconds": found, "once": paid}
-        asked.out.write_text(json.dumps(head, indent=1) + "\n")
+    rows = [
+        {"method": method, "seconds": round(sum(each.values()), 3)} | percent(each) for method, each in found.items()
+    ]
+    records.write(
+        asked.out,
+        "Where a round's time goes",
+        "One thread, tests once a round; shares in %. What a command pays once stands under the case, in seconds.",
+        rows,
+        load=load,
+        clients=CLIENTS,
+        train=asked.train,
+        test=asked.test,
+        **{name: round(seconds, 2) for name, seconds in paid.items()},
+    )
     if asked.picture:
         draw(found, asked.picture)
+
+
+def percent(parts: dict[str, float]) -> dict[str, float]:
+    """Each part's share of the whole."""
+    return {name: round(100 * seconds / sum(parts.values()), 1) for name, seconds in parts.items()}
 
 
 if __name__ == "__main__":

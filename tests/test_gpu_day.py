@@ -20,10 +20,7 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Day:
 
     def outcomes(*options: str, commands: Sequence[tuple[str, str, float]] = (), commit: str = "abc") -> dict[str, str]:
         if commands:
-            made = [
-                module.Part(name, (sys.executable, "-c", code), minutes, f"{name}.json")
-                for name, code, minutes in commands
-            ]
+            made = [module.Part(name, (sys.executable, "-c", code), minutes) for name, code, minutes in commands]
             monkeypatch.setattr(module, "parts", lambda *_: made)
         monkeypatch.setattr(module, "commit", lambda: commit)
         monkeypatch.setattr(sys, "argv", ["gpu_day.py", "--out", str(tmp_path / "out"), *options])
@@ -37,9 +34,9 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Day:
 
 def test_what_has_passed_is_not_done_again_unless_the_code_has_changed(day: Day, tmp_path: Path) -> None:
     count = tmp_path / "count"
-    commands = [("one", f"open({str(count)!r}, 'a').write('x'); print('[1]')", 1)]
+    commands = [("one", f"open({str(count)!r}, 'a').write('x'); print(1)", 1)]
     assert day(commands=commands) == day(commands=commands) == {"one": "passed"}
-    assert count.read_text() == "x" and json.loads((tmp_path / "out" / "one.json").read_text()) == [1]
+    assert count.read_text() == "x" and (tmp_path / "out" / "one.log").read_text() == "1\n"
     day(commands=commands, commit="abd")
     assert count.read_text() == "xx"
     for _ in range(2):  # edited code has no name that says whether it is the same

@@ -33,9 +33,10 @@ def test_the_ratio_is_that_of_the_medians_behind_the_first_round(script, tmp_pat
     monkeypatch.setattr(sys, "argv", ["pfllib.py", *options, "--turns", "1", "--out", str(tmp_path / "out.json")])
     script.main()
     record = json.loads((tmp_path / "out.json").read_text())
-    (line,) = record["methods"]
-    assert (line["method"], line["ratio"], line["seconds"]["ours"]) == ("gpfl", 2.5, 2.0)
-    assert line["rounds"]["PFLlib, threads 1"] == [6.0, 4.0, 5.0]
+    (line,) = record["rows"]
+    assert (line["method"], line["times faster"], line["ours"]) == ("gpfl", 2.5, [2.0, 1.0, 3.0])
+    assert line["PFLlib, threads 1"] == [6.0, 4.0, 5.0]
+    assert record["case"]["train"] == 5 and " GFLOP at " in record["case"]["limit"]
 
 
 @pytest.mark.parametrize(

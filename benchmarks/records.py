@@ -13,6 +13,7 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,11 @@ def write(
 
 
 def command() -> str:
-    """The command that runs, without the folders of this machine."""
-    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
-    shown = ["DIR" if os.path.isabs(word) else word for word in words[1:]]
-    return shlex.join(["python", f"benchmarks/{words[0]}", *shown])
+    """The command that runs, without where it writes and the folders of this machine."""
+    script, *words = sys.argv
+    words = [word for before, word in pairwise(["", *words]) if not {before, word} & {"--out", "--picture"}]
+    shown = ["DIR" if os.path.isabs(word) else word for word in words]
+    return shlex.join(["python", f"benchmarks/{Path(script).name}", *shown])
 
 
 def page(folder: Path = HERE) -> str:

@@ -1,15 +1,25 @@
-"""Values that were worked out before, kept in a JSON file: a cache that may be lost, damaged or unwritable at any time."""
+"""Values that were worked out before, kept in a JSON file: a cache that may be lost, damaged or unwritable at any time.
+
+A file has the SHA-256 of what it keeps: a flipped bit would be another number in somebody's table. One without a sum was written
+before there were sums, and is taken as it is.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from pflrepro.atomic import replacing
 from pflrepro.errors import UserError
+
+SUM, CONTENT = "sha256", "content"
+log = logging.getLogger("pflrepro.cache")
 
 
 def remembered(place: Path, key: str, work_out: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
@@ -26,14 +36,35 @@ def write_cache(place: Path, content: dict[str, Any]) -> None:
     """Keep `content`; a cache that cannot be written to is done without."""
     with suppress(OSError, UserError):
         place.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(content, indent=0)
         with replacing(place) as stream:
-            stream.write(json.dumps(content, indent=0).encode())
+            stream.write(json.dumps({SUM: _sum(json.loads(text)), CONTENT: content}, indent=0).encode())
 
 
 def read_cache(place: Path) -> dict[str, Any]:
-    """What is kept at `place`; nothing where it is lost or damaged."""
+    """What is kept at `place`; nothing where it is lost or, which is said once, damaged."""
     try:
+        if not place.exists():
+            return {}
+        if not place.is_file():  # a pipe would be waited for
+            raise ValueError("it is no file")
         found = json.loads(place.read_text("utf-8"))
-    except (OSError, ValueError):
+        if isinstance(found, dict) and found.keys() == {SUM, CONTENT}:
+            if found[SUM] != _sum(found[CONTENT]):
+                raise ValueError("its content is not what was written")
+            found = found[CONTENT]
+        if not isinstance(found, dict):
+            raise ValueError("it holds no object")
+    except (OSError, ValueError, RecursionError) as error:
+        _say(place, " ".join(str(error).split())[:160])
         return {}
-    return found if isinstance(found, dict) else {}
+    return found
+
+
+def _sum(content: Any) -> str:
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def _say(place: Path, reason: str) -> None:
+    log.warning("the cache %s cannot be read (%s): what it kept is worked out anew", place, reason)

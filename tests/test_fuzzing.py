@@ -1,4 +1,6 @@
-"""Random input: configurations, run folders, partition files, notebook parameters, command lines. One line in answer, nothing outside.
+"""Random input: configurations, run folders, caches, partition files, notebook parameters, command lines.
+
+One line in answer, nothing written outside; of a damaged file what it held, or nothing.
 
 How many cases: HYPOTHESIS_PROFILE=faults takes many (`make test-faults`); docs/reliability.md has the counts of the last long run.
 """
@@ -8,11 +10,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import shutil
+import struct
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,11 +28,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro import cli
-from pflrepro.errors import UserError
+from pflrepro.data.arrays import Arrays, read_arrays, save_arrays
+from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.listing import listed
 from pflrepro.experiments.loading import load_federation
+from pflrepro.experiments.runs import COLUMNS
 from pflrepro.experiments.store import Store
-from pflrepro.papers import notebooks
+from pflrepro.papers import notebooks, timing
+from pflrepro.remembered import read_cache, remembered, write_cache
 
 pytestmark = pytest.mark.slow
 VALID = Experiment.for_dataset("fedavg+dbe", "digits", options={"kappa": 5}.items(), clients=5, rounds=4).to_dict()
@@ -93,6 +103,9 @@ def whole(tmp_path_factory) -> Store:
     return store
 
 
+KINDS = st.sampled_from(["cut", "flip", "over", "into", "all"])
+
+
 def damaged(content: bytes, kind: str, place: float, with_: bytes) -> bytes:
     at = int(place * len(content))
     if kind == "cut":
@@ -106,17 +119,21 @@ def damaged(content: bytes, kind: str, place: float, with_: bytes) -> bytes:
     return content[:at] + with_ + content[at + (len(with_) if kind == "over" else 0) :] if kind != "all" else with_
 
 
+def drawn_damage(data, content: bytes) -> bytes:
+    return damaged(content, data.draw(KINDS), data.draw(st.floats(0, 1)), data.draw(st.binary(max_size=20)))
+
+
 @given(st.data())
 def test_run_folders(whole: Store, data) -> None:
     """A damaged file is noticed, or harmless: what is read is the run that was written."""
     (run,) = whole.runs()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
         store = Store(shutil.copytree(whole.root, Path(folder) / "store"), behind=whole.behind)
         files = sorted(path for path in store.folder(run.id).rglob("*") if path.is_file())
         path = data.draw(st.sampled_from(files))
-        kind = data.draw(st.sampled_from(["cut", "flip", "over", "into", "all"]))
-        content = damaged(path.read_bytes(), kind, data.draw(st.floats(0, 1)), data.draw(st.binary(max_size=20)))
-        path.write_bytes(content)
+        path.write_bytes(drawn_damage(data, path.read_bytes()))
+        if data.draw(st.booleans()):
+            monkeypatch.setattr("pflrepro.experiments.files.MAPPED", 140)  # as arrays that are too large to be read
         store.health()
         store.states(run.id)
         store.state(run.id, 4)
@@ -126,6 +143,122 @@ def test_run_folders(whole: Store, data) -> None:
             assert differing(found.history, run.history) == []
         assert {path.name.split(".")[0] for path in (store.root / "runs").iterdir()} == {run.id}
         assert sorted(os.listdir(folder)) == ["store"]
+
+
+@given(st.data())
+def test_remembered_values(data) -> None:
+    """A damaged cache gives what was kept, or has it worked out again; then it is whole."""
+    with tempfile.TemporaryDirectory() as folder, nothing_outside(Path(folder)):
+        place = Path(folder) / "cache.json"
+        values = {"a": {"step": 0.1, "test": 12345.678}, "b": "0f" * 32}
+        for key, value in values.items():
+            remembered(place, key, lambda value=value: value, lambda found: False)
+        place.write_bytes(drawn_damage(data, place.read_bytes()))
+        for key, value in values.items():
+            assert remembered(place, key, lambda value=value: value, lambda found: found is not None) == value
+        assert {key: read_cache(place).get(key) for key in values} == values
+        place.unlink()
+
+
+TIMED = "mlp 8x8 10 classes, batch 10"
+FOREIGN = (
+    VALUES | st.fixed_dictionaries({"step": VALUES, "test": VALUES}) | st.builds(lambda v: {"x": [v] * 20}, VALUES)
+)
+
+
+@given(FOREIGN, st.sampled_from(["", "sha256", "content", TIMED]), st.booleans())
+def test_caches_of_another_kind(whole: Store, value, name: str, summed: bool) -> None:
+    """What is no timing and no line of the table is not taken for one, whoever wrote it."""
+    experiment = Experiment.for_dataset("fedavg", "digits", clients=5, rounds=4, model="mlp")
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(timing, "measured") as measured:
+        measured.return_value = timing.Timing(0.5, 0.25)
+        root = Path(shutil.copytree(whole.root, Path(folder) / "store"))
+        (id,) = (run.id for run in whole.runs())
+        contents = {
+            "timings.json": {name: value} if name else value,
+            "listing.json": {"columns": list(COLUMNS), "runs": {id: value} if name else value},
+        }
+        for file, content in contents.items():
+            if summed and isinstance(content, dict):
+                write_cache(root / file, content)
+            else:
+                (root / file).write_text(json.dumps(content))
+        found = timing.Timings(root).of(experiment)
+        assert all(isinstance(each, float) and 0 <= each < math.inf for each in (found.step, found.test))
+        assert found == measured.return_value or value == {"step": found.step, "test": found.test}
+        assert listed(root)["id"].tolist() == [id]
+
+
+def raw_member(descr: str, shape: str, body: bytes) -> bytes:
+    """An array as numpy writes it into an archive, whatever its header says."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode("latin1", "replace")
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + body
+
+
+DESCRS = [
+    "'<i8'",
+    "'|O'",
+    "'<U3'",
+    "[('a', '<i8')]",
+    "'V8'",
+    "'<M8[s]'",
+    "'<c16'",
+    "'|u1'",
+    "'>f4'",
+    "'",
+    "(",
+    "None",
+    "'<i8' * 9",
+]
+SHAPES = [
+    "(3,)",
+    "(3, 2)",
+    "(-1,)",
+    "()",
+    "(0,)",
+    "(1000000000000000000,)",
+    "(2,) * 99",
+    "3",
+    "(True, 1)",
+    "(3, 2",
+    "(" * 99,
+]
+MEMBERS = st.one_of(
+    st.builds(
+        raw_member, st.sampled_from(DESCRS) | st.text(max_size=8), st.sampled_from(SHAPES), st.binary(max_size=64)
+    ),
+    st.binary(max_size=40),
+)
+
+
+@given(st.data())
+def test_prepared_data_sets(data) -> None:
+    """A file that is damaged or foreign is refused in one line, or gives the samples that were written."""
+    with tempfile.TemporaryDirectory() as folder, nothing_outside(Path(folder)):
+        path = Path(folder) / "some.npz"
+        drawn = np.random.default_rng(0)
+        made = Arrays("some", drawn.integers(0, 256, (6, 2, 2), np.uint8), np.arange(6) % 3, group=np.arange(6) // 2)
+        save_arrays(path, made)
+        foreign = data.draw(st.booleans())
+        if foreign:
+            how = data.draw(
+                st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+            )
+            with zipfile.ZipFile(path, "w", how) as archive:
+                for name in data.draw(st.sets(st.sampled_from(["x", "y", "split", "group", "classes", "../x"]))) | {
+                    "x",
+                    "y",
+                }:
+                    archive.writestr(f"{name}.npy", data.draw(MEMBERS))
+        if not foreign or data.draw(st.booleans()):
+            path.write_bytes(drawn_damage(data, path.read_bytes()))
+        try:
+            found = read_arrays(path)
+        except CorruptFile as error:
+            assert str(error) and "\n" not in str(error)
+        else:
+            assert foreign or found.fingerprint() == made.fingerprint()
+        path.unlink()
 
 
 @given(st.data())

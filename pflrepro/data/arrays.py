@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -153,6 +156,8 @@ def read_members(path: Path, required: tuple[str, ...], optional: tuple[str, ...
     archive of plain arrays with the required keys.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise CorruptFile(f"{path} is corrupt: it is no file")
         with open(path, "rb") as stream:
             if not zipfile.is_zipfile(stream):
                 raise CorruptFile(f"{path} is corrupt: not an npz archive")
@@ -176,14 +181,18 @@ DAMAGE = (
     OSError,
     ValueError,
     EOFError,
-    KeyError,
     TypeError,
     NotImplementedError,
     RuntimeError,
     MemoryError,
     SyntaxError,
+    LookupError,
+    ArithmeticError,
+    tokenize.TokenError,
+    struct.error,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
 )
 
 

@@ -9,6 +9,7 @@ that work there, and are kept in the data root.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.errors import CorruptFile, UserError, unknown
 from pflrepro.randomness import generator
 
+log = logging.getLogger("pflrepro.data")
 Rows = Sequence[np.ndarray]  # row numbers, one array a client
 
 
@@ -210,7 +212,10 @@ def _read_kept(path: Path, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarr
     """The kept images of `rows`; None where there are none, or others: they are made again then."""
     try:
         kept = read_arrays(path)
-    except (FileNotFoundError, CorruptFile):
+    except FileNotFoundError:
+        return None
+    except CorruptFile as error:
+        log.warning("corrupted images are made again: %s", error)
         return None
     same = kept.x.shape == (len(rows), *shape) and kept.x.dtype == np.uint8 and np.array_equal(kept.y, rows)
     return kept.x if same else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +17,9 @@ import numpy as np
 from pflrepro.atomic import replacing
 from pflrepro.data.arrays import DAMAGE
 from pflrepro.errors import CorruptFile, UserError
+
+MAPPED = 1 << 30  # bytes of an array from which on it is mapped from its file: a state may be larger than the memory
+_LENGTHS = 26  # where the head of an archive's member says how long its name and its further fields are
 
 
 def canonical_json(value: Any) -> str:
@@ -99,11 +104,35 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
                 raise CorruptFile(f"{path.name} is not an npz archive")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
+                stored = [info for info in archive.zip.infolist() if info.compress_type == zipfile.ZIP_STORED]
+                large = {info.filename for info in stored if info.file_size >= MAPPED}
+                return {
+                    name: _mapped(file, archive.zip, f"{name}.npy") if f"{name}.npy" in large else archive[name]
+                    for name in archive.files
+                }
     except PermissionError as error:
         raise unreadable(path, error) from None
     except DAMAGE as error:
         raise CorruptFile(f"{path.name} cannot be read: {_reason(error)}") from None
+
+
+def _mapped(file: BinaryIO, archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """A member of `archive`, which is that of `file`, as `write_npz` writes it; checked by its CRC, then mapped and not read."""
+    member = archive.getinfo(name)
+    with archive.open(member) as stream:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError(f"{name} is large, and not as it is written here")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        header = stream.tell()
+        while stream.read(1 << 20):  # to its end, where the sum is compared
+            pass
+    if dtype.hasobject or member.file_size != header + dtype.itemsize * math.prod(shape):
+        raise ValueError(f"{name} is no plain array of its length")
+    file.seek(member.header_offset + _LENGTHS)
+    start = (
+        file.tell() + 4 + sum(struct.unpack("<HH", file.read(4)))
+    )  # behind the member's name and what else its head has
+    return np.memmap(file, dtype, "c", start + header, shape, order="F" if fortran else "C")
 
 
 def unreadable(path: Path, error: OSError) -> UserError:

@@ -74,10 +74,7 @@ def _line(folder: Path, finished: int) -> Line | None:
 def _read(place: Path) -> dict[str, Line]:
     """What is known; nothing where the file is of other columns, or no such file."""
     content = read_cache(place)
-    try:
-        fits = content["columns"] == list(COLUMNS) and all(
-            len(line) == 1 + len(COLUMNS) for line in content["runs"].values()
-        )
-        return content["runs"] if fits else {}
-    except (TypeError, KeyError, AttributeError):
+    lines = content.get("runs")
+    if content.get("columns") != list(COLUMNS) or not isinstance(lines, dict):
         return {}
+    return {id: line for id, line in lines.items() if isinstance(line, list) and len(line) == 1 + len(COLUMNS)}

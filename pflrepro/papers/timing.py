@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -68,7 +69,9 @@ class Timings:
 def _is_timing(values: Any) -> bool:
     names = {field.name for field in fields(Timing)}
     return (
-        isinstance(values, dict) and values.keys() == names and all(isinstance(each, float) for each in values.values())
+        isinstance(values, dict)
+        and values.keys() == names
+        and all(isinstance(each, float) and 0 <= each < math.inf for each in values.values())
     )
 
 

@@ -41,6 +41,29 @@ def test_arrays_come_back_as_they_were(tmp_path, compress):
     assert {path.name for path in tmp_path.iterdir()} == {"a.npz", "b.npz"}
 
 
+def test_large_arrays_are_mapped_from_their_file_and_checked(tmp_path, monkeypatch):
+    arrays = ARRAYS | {
+        "long": np.arange(100.0),
+        "turned": np.asfortranarray(np.arange(60, dtype=np.int32).reshape(6, 10)),
+    }
+    path = tmp_path / "a.npz"
+    files.write_npz(path, arrays)
+    monkeypatch.setattr(files, "MAPPED", 300)
+    back = files.read_npz(path)
+    assert [name for name, array in back.items() if isinstance(array, np.memmap)] == ["long", "turned"]
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(back[name], array)
+        assert (back[name].dtype, back[name].shape) == (array.dtype, array.shape)
+    back["long"][:] = 0  # what is changed is not in the file
+    whole = path.read_bytes()
+    path.unlink()
+    assert back["turned"][5, 9] == 59
+    at = whole.index(np.arange(100.0).tobytes()) + 400
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(CorruptFile, match="Bad CRC-32"):
+        files.read_npz(path)
+
+
 def test_no_truncated_archive_is_read(tmp_path):
     path = tmp_path / "a.npz"
     files.write_npz(path, ARRAYS)

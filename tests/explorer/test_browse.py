@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from pflrepro.errors import UserError
 from pflrepro.experiments import listing
 from pflrepro.experiments.folder import DONE
 from pflrepro.experiments.identity import ID_LENGTH
+from pflrepro.remembered import read_cache, write_cache
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_the_listing_is_the_frame_and_reads_no_run_twice(
 def test_a_run_that_was_finished_anew_is_read_again(store: pflrepro.Store) -> None:
     listing.listed(store.root)
     id = store.matching("")[0]
-    mark, content = store.folder(id) / DONE, json.loads((store.root / listing.LISTING).read_text("utf-8"))
+    mark, content = store.folder(id) / DONE, read_cache(store.root / listing.LISTING)
     content["runs"][id][-1] = "other"
-    (store.root / listing.LISTING).write_text(json.dumps(content), "utf-8")
+    write_cache(store.root / listing.LISTING, content)
     assert listing.listed(store.root)["id"][0] == "other"
     os.utime(mark, ns=(mark.stat().st_atime_ns, mark.stat().st_mtime_ns + 1))
     assert listing.listed(store.root)["id"][0] == id
@@ -54,7 +54,7 @@ def test_a_run_that_was_finished_anew_is_read_again(store: pflrepro.Store) -> No
 def test_a_listing_that_cannot_be_used_is_made_anew(store: pflrepro.Store, content: str) -> None:
     (store.root / listing.LISTING).write_text(content, "utf-8")
     assert len(listing.listed(store.root)) == 4
-    assert len(json.loads((store.root / listing.LISTING).read_text("utf-8"))["runs"]) == 4
+    assert len(read_cache(store.root / listing.LISTING)["runs"]) == 4
 
 
 def test_damaged_runs_are_left_out_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

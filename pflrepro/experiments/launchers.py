@@ -24,6 +24,7 @@ from pflrepro.experiments.config import Experiment
 TRIES = 3  # passes in a row in which no task is answered, before those that are left count as failed
 CONNECT = 20  # seconds that a Dask scheduler may take to answer
 POLL = 1.0  # seconds between looks at SLURM jobs; submitit asks the scheduler itself less often
+TIME_LIMITS = 100  # that a SLURM job may come to, before it counts as failed: each time it goes on where it was
 
 Task = tuple[Experiment, ...]
 Outcome = tuple[Task, str | None]
@@ -126,7 +127,8 @@ def slurm(folder: str | Path | None = None, cluster: str = "slurm", **parameters
         given = {"name": "pflrepro", "cpus_per_task": work.workers or 1} | given
         given |= {"slurm_array_parallelism": jobs} if jobs else {}
         try:
-            executor = submitit.AutoExecutor(folder=_pickles(folder), cluster=cluster)
+            limits = {f"{each}_max_num_timeout": TIME_LIMITS for each in ("slurm", "local")}
+            executor = submitit.AutoExecutor(folder=_pickles(folder), cluster=cluster, **limits)
             executor.update_parameters(**given)
         except (ValueError, NameError, TypeError, AssertionError, RuntimeError) as error:
             raise UserError(f"submitit refuses the launcher's parameters: {_line(error)}") from None

@@ -8,6 +8,7 @@ wait: the second signal does what it does by default. Signals that the program a
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -68,3 +69,34 @@ def listening() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
         if taken:
             stopping.asked = ""
+
+
+@contextmanager
+def saved_first_in_a_job() -> Iterator[None]:
+    """Within it, in a job of submitit's, the signal ahead of a time limit waits until the round at hand is done and saved.
+
+    Then submitit's own handler puts the job into the queue again. Else the round would be lost, and up to an interval of checkpoints.
+    """
+    name = "SIG" + os.environ.get("SUBMITIT_PREEMPT_SIGNAL", "USR2")  # submitit's names
+    number = getattr(signal, name, None) if "SUBMITIT_EXECUTOR" in os.environ else None
+    handler = None if number is None else signal.getsignal(number)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        stopping.note(number, frame)
+
+    signal.signal(number, note)
+    try:
+        yield
+    except Stopped:
+        if came:
+            handler(number, None)
+        raise
+    finally:
+        signal.signal(number, handler)
+        stopping.asked = ""

@@ -17,7 +17,7 @@ from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment
 from pflrepro.experiments.run import identify, lacking, moments, open_store, packs, run
 from pflrepro.experiments.runs import Runs
-from pflrepro.experiments.stopping import listening
+from pflrepro.experiments.stopping import listening, saved_first_in_a_job
 from pflrepro.experiments.training import Job
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class Work:
     keep: Sequence[Moment] = ()
 
     def __call__(self, task: Task) -> str | None:
+        with saved_first_in_a_job():
+            return self._outcome(task)
+
+    def _outcome(self, task: Task) -> str | None:
         try:
             run(
                 task,

@@ -25,7 +25,14 @@ LOOK_EVERY = 0.5  # seconds between a worker's looks for its parent
 GRACE = 60  # seconds that a folder is given to be locked by the process that makes it
 PREFIX, LOCK = "pflrepro-workers-", "lock"
 # What a terminal, a scheduler or a closed session sends to a whole group of processes: the parent decides what becomes of the workers.
-FOR_THE_PARENT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_SENT = (
+    "SIGINT",
+    "SIGTERM",
+    "SIGHUP",
+    "SIGUSR1",
+    "SIGUSR2",
+)  # SLURM announces a time limit by one of the last two, or by another
+FOR_THE_PARENT = tuple(getattr(signal, name) for name in _SENT if hasattr(signal, name))
 
 
 # ---- in the parent ---------------------------------------------------------------------------------------------------------

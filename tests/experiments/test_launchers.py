@@ -18,7 +18,7 @@ from pflrepro.experiments.store import Store
 from pflrepro.experiments.sweep import sweep
 
 ROUNDS, SEEDS = 4, 3
-# FedAvg that notes every round in a file, and kills the first worker that is about to end round 2.
+# FedAvg that notes every round in a file; the first worker that is about to end round 2 gets a signal.
 NOTING = """
 import os, signal
 from pflrepro.algorithms.fedavg import FedAvg
@@ -34,7 +34,7 @@ class Noting(FedAvg):
             except FileExistsError:
                 pass
             else:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), getattr(signal, os.environ["KILL"]))
         return super().aggregate(server, uploads, cohort, ctx)
 """
 
@@ -46,7 +46,7 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     monkeypatch.setenv("NOTES", str(tmp_path))
-    monkeypatch.setenv("KILL", "1")
+    monkeypatch.setenv("KILL", "SIGKILL")
     yield [
         Experiment.for_dataset("noting_module:Noting", "digits", clients=4, rounds=ROUNDS, model="mlp", seed=seed)
         for seed in range(SEEDS)
@@ -95,6 +95,21 @@ def test_a_killed_worker_costs_the_round_at_hand(launcher, wanted, make, tmp_pat
     for one, other in zip(runs, here, strict=True):
         assert one.id == other.id and make.same_but_timings(one.history, other.history)
     assert sweep(wanted, "dask:nobody-is-asked", store=store)[0].id == runs[0].id
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_slurm_job_at_its_time_limit_saves_first_and_goes_on_where_it_was(wanted, make, tmp_path, monkeypatch):
+    monkeypatch.setenv("KILL", "SIGUSR2")  # what submitit has SLURM send ahead of the limit
+    how = {"backend": "loop", "progress": False, "checkpoint_every": 3600}
+    with slurm(tmp_path) as text:
+        runs = sweep(wanted, text, jobs=2, store=tmp_path / "store", **how)
+    rounds = Counter(map(int, (tmp_path / "rounds").read_text().split()))
+    assert rounds == dict.fromkeys(range(ROUNDS), SEEDS), "a round is trained twice"
+    logs = [path.read_text() for path in (tmp_path / "slurm").glob("*_log.*")]
+    assert sum("Requeued job" in log for log in logs) == 1
+    here = run(wanted, store=tmp_path / "here", workers=1, **how)
+    assert all(make.same_but_timings(one.history, other.history) for one, other in zip(runs, here, strict=True))
 
 
 class Doing:

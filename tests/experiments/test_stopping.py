@@ -10,7 +10,7 @@ import pytest
 import pflrepro.cli
 from pflrepro.errors import Stopped
 from pflrepro.experiments.run import run
-from pflrepro.experiments.stopping import listening, stopping
+from pflrepro.experiments.stopping import listening, saved_first_in_a_job, stopping
 from pflrepro.simulation.simulation import Simulation
 
 SIGNALS = [signal.SIGTERM, signal.SIGHUP]
@@ -93,6 +93,27 @@ def test_in_another_thread_nothing_is_touched(store, fake, make):
     worker.start()
     worker.join()
     assert seen == [signal.SIG_DFL] * 4
+
+
+def test_in_a_job_the_scheduler_s_signal_is_handled_when_all_is_saved(store, fake, make, monkeypatch):
+    handled = []
+
+    def handler(number, frame):
+        handled.append((number, len(list((store.root / "runs").glob("*/checkpoint.npz")))))
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    monkeypatch.setenv("SUBMITIT_EXECUTOR", "slurm")
+    fake.before_step = asked_in_round(3, signal.SIGUSR2)
+    try:
+        with pytest.raises(Stopped), saved_first_in_a_job():
+            quick(make.seeds(0, 1), store, fake)
+        assert handled == [(signal.SIGUSR2, 2)] and signal.getsignal(signal.SIGUSR2) is handler
+        assert fake.built[0].round == 3 and not stopping.asked
+        monkeypatch.delenv("SUBMITIT_EXECUTOR")  # elsewhere the signal is the program's own
+        with saved_first_in_a_job():
+            assert signal.getsignal(signal.SIGUSR2) is handler
+    finally:
+        signal.signal(signal.SIGUSR2, before)
 
 
 def test_the_command_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):

@@ -95,6 +95,15 @@ def test_an_interrupt_of_the_group_is_the_parent_s_alone(parent) -> None:
     assert not any(map(alive, pids)) and not folder.exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_workers_leave_the_announcement_of_a_time_limit_to_their_parent(parent) -> None:
+    _, _, pids = parent
+    for pid in pids:
+        os.kill(pid, signal.SIGUSR2)
+    time.sleep(0.2)  # by then it would have ended them
+    assert all(map(alive, pids))
+
+
 def test_what_a_killed_group_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifetime.tempfile, "tempdir", str(tmp_path))
     left, used, young = (tmp_path / f"{lifetime.PREFIX}{name}" for name in ("left", "used", "young"))

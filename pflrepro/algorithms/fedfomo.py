@@ -14,6 +14,8 @@ from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import AtLeastOne
 from pflrepro.trees import Tree, repeat, select
 
+BLOCK = 1024  # clients whose affinities are ordered at once
+
 
 @dataclass(frozen=True)
 class FedFomo(Method):
@@ -45,15 +47,21 @@ class FedFomo(Method):
 
     def init_server(self, setup: Setup) -> Tree:
         models = Tree({name: repeat(part.params, setup.clients) for name, part in setup.parts.items()})
-        return super().init_server(setup) | Tree(models=models, P=torch.eye(setup.clients).to(setup.zeros()))
+        return super().init_server(setup) | Tree(
+            models=models, P=torch.eye(setup.clients, dtype=setup.dtype, device=setup.device)
+        )
 
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         client = super().init_client(setup, info)
         return client | Tree(old=client.params)
 
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
-        ranked = server.P[cohort.id].argsort(dim=1, descending=True, stable=True)
-        return server.only(["params", "models"]), Tree(chosen=ranked[:, : self.models])
+        # some clients at a time: an order of all clients for each client is the largest thing that many clients need
+        ranked = [
+            server.P[ids].argsort(dim=1, descending=True, stable=True)[:, : self.models]
+            for ids in cohort.id.split(BLOCK)
+        ]
+        return server.only(["params", "models"]), Tree(chosen=torch.cat(ranked))
 
     def received(self, common: Tree, own: Tree) -> Tree:
         return Tree(models=common.models[own.chosen])

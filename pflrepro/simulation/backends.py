@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +18,7 @@ from pflrepro.simulation.dispatch import Dispatcher
 from pflrepro.simulation.graph import Graph
 from pflrepro.simulation.launch import Backend
 from pflrepro.simulation.loop import Loop
+from pflrepro.simulation.memory import free_memory
 from pflrepro.simulation.program import TEST_BATCH
 
 TRIAL_ROWS, TRIAL_STEPS = 20, 3  # clients and batches of the short timing behind `auto`
@@ -129,10 +129,3 @@ def activations(network: SplitModel, x: torch.Tensor) -> int:
     for hook in hooks:
         hook.remove()
     return max(1, counted // len(x))
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes that are free on a device."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 << 30

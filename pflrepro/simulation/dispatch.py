@@ -82,19 +82,22 @@ class Dispatcher:
         """The clients `ids` of round `t` as host functions of a method see them."""
         return participants(self.task, self.settings, replica.seed, t, ids, self.dtype)
 
-    def receive(self, method: Method, replica: Replica, ids: np.ndarray, t: int) -> tuple[Tree, Tree]:
-        """(what all of `ids` receive in round `t`, their rows)."""
+    def receive(
+        self, method: Method, replica: Replica, ids: np.ndarray, t: int, reading: bool = False
+    ) -> tuple[Tree, Tree]:
+        """(what all of `ids` receive in round `t`, their rows); `reading`: see `Replica.states`."""
         cohort = self.participants(replica, ids, t)
         common, own = method.send(replica.server, cohort)
         supplied = self.supplies[replica.seed].at(t)
         if supplied is not None:
             common = common | Tree(supplied=supplied)
         received = Tree(common=common, buffers=replica.averaged)
+        client, buffers = replica.states(cohort, reading)
         row = Tree(
             own=own,
-            client=replica.states(cohort),
+            client=client,
             info=self.task.info[cohort.id] | cohort.only(["slot"]),
-            buffers=replica.kept[cohort.id],
+            buffers=buffers,
             steps=Tree(),
         )
         return received, row
@@ -138,10 +141,15 @@ class Dispatcher:
             score_absent=absent,
         )
 
-    def test_launch(self, program: Program, replica: Replica, clock: Clock, ids: np.ndarray) -> Launch:
-        """The test of the clients `ids` with what they receive in round `clock.t`, adapted where the method adapts."""
+    def test_launch(
+        self, program: Program, replica: Replica, clock: Clock, ids: np.ndarray, reading: bool = False
+    ) -> Launch:
+        """The test of the clients `ids` with what they receive in round `clock.t`, adapted where the method adapts.
+
+        `reading`: see `Replica.states`; the launch is then of no use once a store has changed.
+        """
         adapt = [phase for phase in program.phases(clock) if phase.where == "adapt"]
-        received, rows = self.receive(program.method, replica, ids, clock.t)
+        received, rows = self.receive(program.method, replica, ids, clock.t, reading)
         keys = [(replica.seed, int(client)) for client in ids]
         adapt_tables = [table(self.federation, phase, self.settings, clock.t, keys) for phase in adapt]
         rows["steps"] = self._steps(adapt, adapt_tables)

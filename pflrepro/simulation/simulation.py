@@ -21,6 +21,7 @@ from pflrepro.settings import Settings
 from pflrepro.simulation.backends import Request, activations, choose_backend
 from pflrepro.simulation.dispatch import Dispatcher
 from pflrepro.simulation.launch import Launch
+from pflrepro.simulation.memory import GIB, TRIED, Kept, Place, chosen_place
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import table
@@ -89,8 +90,9 @@ class Simulation:
             stream = f"weights/slot{place}"
             return setup(seed, built(seed, f"{stream}/model"), stream).pick("shared")
 
+        place = self._place_of_state(networks[0])
         setups = [setup(seed, network) for seed, network in zip(seeds, networks, strict=True)]
-        self.replicas = [Replica.start(method, setup, settings.statistics) for setup in setups]
+        self.replicas = [Replica.start(method, setup, settings.statistics, place) for setup in setups]
         self.dispatcher = Dispatcher(
             method=method,
             task=self.task,
@@ -114,6 +116,26 @@ class Simulation:
         self.activations = activations(networks[0], self.federation.batch(sample, torch.float32)[0].cpu())
         self._asked = Request(backend, workers, chunk, memory)
         self._choose(self._asked)
+
+    def _place_of_state(self, network: SplitModel) -> Place:
+        """Where the clients' state lies; `UserError` where it has room nowhere."""
+        task, seeds = self.task, self.seeds
+        if task.clients <= max(TRIED):
+            return Place(self.device)
+
+        def few(clients: int) -> Setup:
+            fewer = replace(task, clients=clients, info=task.info[:clients])
+            return setup_of(fewer, self.method, network, seeds[0], self.device, self.dtype)
+
+        kept = Kept.of(self.method, few, task.clients, self.settings.statistics)
+        who = f"{type(self.method).__name__} with {task.clients:,} clients and {self.model}"
+        place = chosen_place(kept, len(seeds), self.device, who)
+        if place.folder is not None:
+            log.warning(
+                "%s: the clients' state, %.1f GiB, lies in files in %s",
+                *(who, len(seeds) * kept.clients / GIB, place.folder),
+            )
+        return place
 
     def _choose(self, request: Request) -> None:
         with single_threaded(self.device):
@@ -285,7 +307,7 @@ class Simulation:
         ids = np.arange(self.task.clients)
         if self.settings.receivers == "selected" and self.round > 0:
             ids = self.dispatcher.cohort(replica, clock.t)
-        launch = self.dispatcher.test_launch(program, replica, clock, ids)
+        launch = self.dispatcher.test_launch(program, replica, clock, ids, reading=True)
         scores = self._in_chunks(launch, lambda part: self.backend.evaluate(program, part))
         if self.settings.receivers == "all":
             return scores

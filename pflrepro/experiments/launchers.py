@@ -23,6 +23,7 @@ from pflrepro.experiments.config import Experiment
 
 TRIES = 3  # passes in a row in which no task is answered, before those that are left count as failed
 CONNECT = 20  # seconds that a Dask scheduler may take to answer
+RAY_GIVES_UP = "on a busy machine it gives up after 15 s; its own log is in /tmp/ray/session_latest/logs/raylet.err"
 POLL = 1.0  # seconds between looks at SLURM jobs; submitit asks the scheduler itself less often
 TIME_LIMITS = 100  # that a SLURM job may come to, before it counts as failed: each time it goes on where it was
 
@@ -88,7 +89,9 @@ def ray(address: str = "") -> Launcher:
                 alone = {} if address else {"include_dashboard": False}
                 engine.init(address=address or None, log_to_driver=False, **alone)
             except Exception as error:  # also its own failure to start is one
-                raise UserError(f"Ray cannot be reached at {address or 'this machine'}: {_line(error)}") from None
+                raise UserError(
+                    f"Ray cannot be {f'reached at {address}' if address else f'started here ({RAY_GIVES_UP})'}: {_line(error)}"
+                ) from None
         try:
             register_ray()
             gpus = int(work.device.startswith("cuda"))

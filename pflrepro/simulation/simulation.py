@@ -203,7 +203,7 @@ class Simulation:
         results = self._in_chunks(launch, lambda part: self.backend.participate(program, part))
         trained = now(self.device)
         for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
-            mine = torch.as_tensor(np.flatnonzero(launch.seed_of == s), device=self.device)
+            mine = slice(*np.searchsorted(launch.seed_of, [s, s + 1]).tolist())  # a seed's rows lie together: no copy of them
             self._close_round(
                 program, clock, replica, started[s], ids, results[mine], launch.received[s], phases, prefix
             )

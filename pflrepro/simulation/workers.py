@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import logging
 import os
 import pickle
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import lru_cache
 from multiprocessing import parent_process
@@ -37,6 +38,7 @@ from pflrepro.simulation.program import Program
 from pflrepro.trees import Tree
 
 IDLE_SECONDS = 120  # after which an idle worker process ends by itself
+AHEAD = 2  # groups a worker that are on their way: one at work, one that waits for it
 STOPPED_SECONDS = 2.0  # between looks whether somebody stopped a worker
 log = logging.getLogger("pflrepro.workers")
 
@@ -54,7 +56,7 @@ _ending: dict[int, Finalize] = {}  # of the executors of this process, by identi
 
 
 class Workers:
-    """`count` processes that each take one row at a time."""
+    """`count` processes that each take some rows at a time."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -62,31 +64,40 @@ class Workers:
         self._supplies: dict[int, tuple[Tree, str]] = {}  # the newest ones, by identity, with their files
         weakref.finalize(self, _remove_all, self._supplies)
 
-    def map(self, work: Work, program: Program, launch: Launch, order: Sequence[int]) -> dict[int, Tree]:
-        """row -> `work(program, launch, row)` for the rows in `order`, handed out in that order."""
+    def map(
+        self, work: Work, program: Program, launch: Launch, groups: Iterable[Sequence[int]]
+    ) -> Iterator[tuple[int, Tree]]:
+        """(row, `work(program, launch, row)`) as they are done; the groups of rows of one seed are handed out in their order.
+
+        A group is packed when its turn comes, and what comes back is given on at once: of many rows few are on their way.
+        """
         light = replace(program, federation=_without_samples(program.federation))
         blob = packed((work, light))
         key = hashlib.sha256(blob).hexdigest()
         x = program.federation.x
         place = (self._file_of(program.federation), tuple(x.shape), x.dtype)
-        rows = {i: self._row(launch, i) for i in order}
-        waiting: dict[int, Future] = {}
+        left, waiting = iter(groups), {}
         with shielded():
             executor = self._executor()
-            for i, row in rows.items():
-                waiting[i] = executor.submit(_one_row, key, blob, place, *row)
         try:
-            _wait(executor, list(waiting.values()))
-            return {i: pickle.loads(future.result()) for i, future in waiting.items()}
+            while True:
+                for rows in itertools.islice(left, AHEAD * self.count - len(waiting)):
+                    packed_rows = self._rows(launch, rows)
+                    with shielded():
+                        waiting[executor.submit(_some_rows, key, blob, place, *packed_rows)] = rows
+                if not waiting:
+                    return
+                for future in _done(executor, waiting):
+                    yield from zip(waiting.pop(future), pickle.loads(future.result()), strict=True)
         except BrokenProcessPool as error:
             raise RunFailed(
                 f"a worker process ended unexpectedly (out of memory?); try fewer workers: {error}"
             ) from None
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, GeneratorExit):  # the second: whoever takes the results was interrupted
             executor.shutdown(wait=True, kill_workers=True)
             raise
         finally:
-            for future in waiting.values():  # what is not begun when one row fails
+            for future in waiting:  # what is not begun when one row fails
                 future.cancel()
 
     def _executor(self) -> Any:
@@ -97,19 +108,19 @@ class Workers:
             _ending[id(executor)] = Finalize(None, executor.shutdown, kwargs={"kill_workers": True}, exitpriority=0)
         return executor
 
-    def _row(self, launch: Launch, i: int) -> tuple[bytes, str]:
-        """(row i packed without the data that all clients are supplied with, the file that holds these or "")."""
-        one = launch.one(i)
-        supplied = one.received[0].common.get("supplied")
+    def _rows(self, launch: Launch, rows: Sequence[int]) -> tuple[bytes, str]:
+        """(these rows packed without the data that all clients are supplied with, the file that holds these or "")."""
+        part = launch.alone(rows)
+        supplied = part.received[0].common.get("supplied")
         if supplied is None:
-            return packed(one), ""
+            return packed(part), ""
         if id(supplied) not in self._supplies:
             while len(self._supplies) >= len(launch.received):
                 _remove(self._supplies.pop(next(iter(self._supplies)))[1])
             self._supplies[id(supplied)] = (supplied, _written(supplied))
-        light = Tree(one.received[0])
+        light = Tree(part.received[0])
         light["common"] = light.common.without(["supplied"])
-        return packed(replace(one, received=[light])), self._supplies[id(supplied)][1]
+        return packed(replace(part, received=[light])), self._supplies[id(supplied)][1]
 
     def _file_of(self, federation: Federation) -> str:
         """The file that the federation's samples are mapped from, written once."""
@@ -157,14 +168,13 @@ def _filled(name: str, fill: Callable[[BinaryIO], Any]) -> str:
     return path
 
 
-def _wait(executor: Any, futures: list[Future]) -> None:
-    """Until all are done, or one failed; a worker that somebody stopped is continued."""
-    left = set(futures)
-    while left:
-        done, left = wait(left, STOPPED_SECONDS, FIRST_EXCEPTION)
-        if any(future.exception() for future in done):
-            return
-        for pid in wake_stopped(list(executor._processes)) if left else ():
+def _done(executor: Any, futures: Iterable[Future]) -> set[Future]:
+    """Those that are done, as soon as there are some; a worker that somebody stopped is continued."""
+    while True:
+        done, _ = wait(futures, STOPPED_SECONDS, FIRST_COMPLETED)
+        if done:
+            return done
+        for pid in wake_stopped(list(executor._processes)):
             log.warning("the worker process %d was stopped by somebody; it is continued", pid)
 
 
@@ -202,10 +212,10 @@ def _supplied(path: str) -> Tree:
 _programs: dict[str, Any] = {}
 
 
-def _one_row(
+def _some_rows(
     key: str, blob: bytes, place: tuple[str, tuple[int, ...], torch.dtype], packed_launch: bytes, supplied: str
 ) -> bytes:
-    """One row in a worker process; the program is kept for the next row."""
+    """Rows in a worker process; the program is kept for the next ones."""
     torch.set_num_threads(1)
     if key not in _programs:
         _programs.clear()
@@ -217,4 +227,4 @@ def _one_row(
         launch = pickle.loads(packed_launch)
         if supplied:
             launch.received[0]["common"] = launch.received[0].common | Tree(supplied=_supplied(supplied))
-        return packed(work(program, launch, 0))
+        return packed([work(program, launch, i) for i in range(len(launch))])

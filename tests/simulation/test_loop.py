@@ -16,8 +16,9 @@ from pflrepro.algorithms.fedmix import FedMix
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
+from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.loop import Loop, differentiate, participate_one
-from pflrepro.simulation.row_pool import ROW_OVERHEAD
+from pflrepro.simulation.row_pool import ROW_OVERHEAD, RowPool
 from pflrepro.simulation.workers import Workers
 from pflrepro.trees import Tree
 
@@ -113,12 +114,27 @@ def test_the_workers_share_what_is_worth_sharing(
     assert Loop(workers).pool.duration(program, np.array(load), seconds) == pytest.approx(expected)
 
 
+def test_long_rows_travel_alone_and_short_ones_together() -> None:
+    loads, seeds = np.array([100, 1, 50, 1, 1, 1, 1, 1]), np.array([0, 0, 1, 0, 0, 1, 1, 0])
+    launch = Launch(received=[Tree(), Tree()], seed_of=seeds, rows=Tree(), keys=[(0, i) for i in range(8)])
+    order = [int(i) for i in np.argsort(-loads, kind="stable")]
+    pool = RowPool(2)
+    assert pool._groups(launch, order, loads) == [
+        [0],
+        [2],
+        [1, 3, 4, 7],
+        [5, 6],
+    ]  # at most 156 / 32 batches, or one row
+    many = pool._groups(launch, [1, 3, 4], np.array([0] * 8))
+    assert many == [[1, 3, 4]], "rows without work are one group"
+
+
 def test_supplied_data_reach_the_workers_and_leave_no_file_behind(start) -> None:
     simulation = start(FedMix(samples=3), seeds=[0, 4])
     dispatcher, everyone, workers = simulation.dispatcher, [np.arange(5)] * 2, Workers(2)
     program, clock = dispatcher.program(Loop()), dispatcher.clock(0)
     launch = dispatcher.launch(program, clock, everyone, simulation.method.phases(clock))
-    there = workers.map(participate_one, program, launch, range(10))
+    there = dict(workers.map(participate_one, program, launch, [[0, 1, 2], [5], [3, 4], [6, 7, 8, 9]]))
     for i in range(10):
         here = participate_one(program, launch, i)
         assert all(torch.equal(a, b) for a, b in zip(here.leaves(), there[i].leaves(), strict=True))

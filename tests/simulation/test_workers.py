@@ -98,7 +98,7 @@ def test_an_interrupt_ends_the_workers_and_leaves_no_broken_pool(simulate, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(workers, "_wait", interrupt)
+        patched.setattr(workers, "_done", interrupt)
         simulate(build_method("fedavg"), workers=2)
     assert not interrupted[0]._processes and interrupted[0]._flags.shutdown
     with get_reusable_executor(max_workers=1) as following:

@@ -24,7 +24,8 @@ def test_a_record_says_what_made_it_but_not_where(records, tmp_path, monkeypatch
     records.write(tmp_path / "speed_cpu.json", "Speed", "How fast.", rows, load=0.25, clients=20)
     record = json.loads((tmp_path / "speed_cpu.json").read_text())
     assert (
-        record["command"] == "python benchmarks/speed.py fedavg --data-root DIR" and record["machine"]["load before"] == 0.25
+        record["command"] == "python benchmarks/speed.py fedavg --data-root DIR"
+        and record["machine"]["load before"] == 0.25
     )
     assert str(tmp_path) not in json.dumps(record) and set(record["machine"]) >= {
         "processor",

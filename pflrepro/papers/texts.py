@@ -84,6 +84,7 @@ def latex(frame: pd.DataFrame) -> str:
 # Signs that stand for themselves in a page; what LaTeX takes for a command is escaped first.
 _TEX = {"±": r"$\pm$", "≈": r"$\approx$", "≠": r"$\neq$", "↗": r"$\nearrow$", "✓": r"$\checkmark$", "✗": r"$\times$"}
 _TEX |= {"–": "--", "≥": r"$\geq$", "≤": r"$\leq$", "<": "$<$", ">": "$>$"}
+_TEX |= {"^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
 
 
 def _tex(text: str) -> str:
@@ -92,7 +93,8 @@ def _tex(text: str) -> str:
     text = re.sub(r"([&%$#_{}])", r"\\\1", text)
     text = re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", text)
     text = re.sub(r"<u>(.+?)</u>", r"\\underline{\1}", text)
-    return "".join(_TEX.get(sign, sign) for sign in text)
+    text = "".join(_TEX.get(sign, sign) for sign in text)
+    return f"{{}}{text}" if text[:1] in ("[", "*") else text  # behind a row's end it would be an argument of that
 
 
 def _levels(name: Any) -> tuple[str, ...]:

@@ -207,6 +207,9 @@ def test_no_value_is_lost_between_published_and_shown(store) -> None:
         ("<u>86.00</u> ≈", r"\underline{86.00} $\approx$"),
         ("9 ✗", r"9 $\times$"),
         ("a_b & 5 % of {x} < y", r"a\_b \& 5 \% of \{x\} $<$ y"),
+        ("f^P ~ 2", r"f\textasciicircum{}P \textasciitilde{} 2"),
+        ("[?] 3", "{}[?] 3"),
+        ("* 3", "{}* 3"),
     ],
 )
 def test_signs_and_letters_that_latex_reads_otherwise(text: str, written: str) -> None:

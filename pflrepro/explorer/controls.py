@@ -61,7 +61,9 @@ def image(draw: Callable[[], Figure], said: str) -> str:
     """The figure that `draw` makes, as HTML; `said`: what is told where no picture is shown."""
     with DRAWING, style():
         source = b64encode(drawn(draw(), "png", dpi=DOTS)).decode()
-    return f'<img alt="{escape(said)}" style="max-width: 100%" src="data:image/png;base64,{source}">'
+    return (
+        f'<img alt="{escape(said)}" style="max-width: 100%; border-radius: 6px" src="data:image/png;base64,{source}">'
+    )
 
 
 def note(text: str, *, wrong: bool = False) -> str:

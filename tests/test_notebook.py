@@ -13,6 +13,7 @@ import pytest
 from pflrepro import catalogue, errors, lazy, markup, notebook
 from pflrepro.errors import CorruptFile, MissingData, UserError
 from pflrepro.experiments import runs
+from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.progress import Progress
 from pflrepro.style import new_figure, picture
 
@@ -79,15 +80,21 @@ def cell(monkeypatch):
     return found
 
 
+def pack(method: str, seeds: int = 1, rounds: int = 100) -> list[Any]:
+    """The runs of one configuration, as a callback is told of them."""
+    experiments = [Experiment.for_dataset(method, "digits", rounds=rounds, seed=seed) for seed in range(seeds)]
+    return [SimpleNamespace(id="", experiment=each) for each in experiments]
+
+
 def test_progress_is_one_line_that_changes_in_place_and_stays(cell) -> None:
     with Progress() as bar:
         bar.expect(200)
-        for label in ("fedavg on digits, 3 seeds", "local on digits, 3 seeds"):
-            bar.start(label, 100, 0)
+        for label in (("fedavg", 3), ("local", 3)):
+            bar.start(pack(*label), 0)
             for done in range(1, 101):
                 cell.now += 0.01
-                bar.to(done, 0.5)
-            bar.end()
+                bar.round(done, [{"accuracy": 0.25}, {"accuracy": 0.75}])
+            bar.end([])
     [line] = cell.outputs
     assert 5 < len(line) < 20, "an update of some, not of each of the 200 rounds"
     assert "to go" in line[4]["text/plain"]
@@ -98,26 +105,30 @@ def test_progress_is_one_line_that_changes_in_place_and_stays(cell) -> None:
 def test_what_was_done_before_counts_as_done_and_not_for_the_pace(cell) -> None:
     with Progress() as bar:
         bar.expect(100)
-        bar.start("ditto", 100, 90)
+        bar.start(pack("ditto"), 90)
         cell.now = 5.0
-        bar.to(95)
-    assert cell.outputs[0][-1]["text/plain"].endswith("95 of 100 rounds, ditto, 5.0 s, about 5.0 s to go")
+        for done in range(96):
+            bar.round(done, [])
+    assert cell.outputs[0][-1]["text/plain"].endswith(
+        "95 of 100 rounds, ditto on digits, seed 0, 5.0 s, about 5.0 s to go"
+    )
 
 
 def test_a_pack_that_stops_early_leaves_no_gap(cell) -> None:
     with Progress() as bar:
         bar.expect(100)
-        bar.start("ditto", 100, 0)
-        bar.to(40)
-        bar.end()
+        bar.start(pack("ditto"), 0)
+        bar.round(40, [])
+        bar.end([])
     assert "40 of 40 rounds" in cell.outputs[0][-1]["text/plain"]
 
 
 def test_nothing_is_shown_where_nobody_watches(capsys) -> None:
     with Progress() as bar:
         bar.expect(10)
-        bar.start("ditto", 10, 0)
-        bar.to(10)
+        bar.start(pack("ditto"), 0)
+        bar.round(10, [])
+        bar.end([])
     assert not bar.shown and "".join(capsys.readouterr()) == ""
     assert not notebook.attached()
 

@@ -6,10 +6,14 @@ from pflrepro.lazy import lazy_names
 
 # `run` and `sweep`, the functions, live in modules of the same name: they are asked for there or as `pflrepro.run`, `pflrepro.sweep`.
 _NAMES = {
+    "Callback": ".callbacks",
     "DataConfig": ".config",
     "Experiment": ".config",
+    "MLflow": ".trackers",
     "Run": ".result",
     "Store": ".store",
+    "TensorBoard": ".trackers",
+    "WandB": ".trackers",
 }
 __all__ = list(_NAMES)
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -1,5 +1,6 @@
 # Written by `python -m pflrepro.stubs` from __all__ and _NAMES.
 from pflrepro.experiments import bytecode as bytecode
+from pflrepro.experiments import callbacks as callbacks
 from pflrepro.experiments import checkpoint as checkpoint
 from pflrepro.experiments import compact as compact
 from pflrepro.experiments import compare as compare
@@ -30,9 +31,14 @@ from pflrepro.experiments import source as source
 from pflrepro.experiments import stopping as stopping
 from pflrepro.experiments import store as store
 from pflrepro.experiments import sweep as sweep
+from pflrepro.experiments import trackers as trackers
 from pflrepro.experiments import training as training
 from pflrepro.experiments import version as version
+from pflrepro.experiments.callbacks import Callback as Callback
 from pflrepro.experiments.config import DataConfig as DataConfig
 from pflrepro.experiments.config import Experiment as Experiment
 from pflrepro.experiments.result import Run as Run
 from pflrepro.experiments.store import Store as Store
+from pflrepro.experiments.trackers import MLflow as MLflow
+from pflrepro.experiments.trackers import TensorBoard as TensorBoard
+from pflrepro.experiments.trackers import WandB as WandB

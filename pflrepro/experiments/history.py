@@ -20,7 +20,7 @@ import numpy as np
 
 from pflrepro.errors import CorruptFile
 from pflrepro.markup import records
-from pflrepro.metrics.accuracy import per_client, per_client_after, pooled, pooled_after
+from pflrepro.metrics.accuracy import mean_test_loss, per_client, per_client_after, plain_mean, pooled, pooled_after
 from pflrepro.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,6 +52,25 @@ class History(dict[str, np.ndarray]):
     def clients(self) -> int:
         """N."""
         return len(self["test_samples"])
+
+    def tests(self) -> dict[str, np.ndarray]:
+        """What a test comes down to, one value a test [E].
+
+        round; accuracy, accuracy_after: pooled over clients before and after local training, as fractions; worst, best: of a
+        client, before; loss: cross-entropy a test sample; train_loss, objective: means over the clients that have one;
+        participants; seconds since the test before.
+        """
+        each = per_client(self)
+        found = {"round": self["round"], "accuracy": pooled(self), "accuracy_after": pooled_after(self)}
+        found |= {"worst": np.nanmin(each, axis=1), "best": np.nanmax(each, axis=1), "loss": mean_test_loss(self)}
+        found |= {name: plain_mean(self[name]) for name in ("train_loss", "objective")}
+        found["participants"] = self["participated"].sum(1)
+        return found | {"seconds": self["seconds"] + self["seconds_evaluation"]}
+
+    def behind(self, round: int) -> History:
+        """The tests behind later rounds than this one."""
+        later = self["round"] > round
+        return History({name: array[later] if SCHEMA[name][1][0] == "E" else array for name, array in self.items()})
 
     def frame(self) -> pd.DataFrame:
         """One line a test and client, as recorded, with its accuracies as fractions; NaN where there is none."""

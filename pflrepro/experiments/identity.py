@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,20 @@ if TYPE_CHECKING:
 
 ID_LENGTH = 16  # hex digits: 64 bits, a chance of 1e-10 of two equal ids among 50,000 runs
 _fingerprints: dict[tuple[str, str, Stamp], str] = {}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to be made: its id, what is run, and the identity that the id is the digest of."""
+
+    id: str
+    experiment: Experiment
+    identity: dict[str, Any]
+
+    @property
+    def pack(self) -> str:
+        """Equal for jobs that differ only in the seed."""
+        return replace(self.experiment, seed=0).canonical()
 
 
 def identity(experiment: Experiment, fingerprint: str) -> dict[str, Any]:

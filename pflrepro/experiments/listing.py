@@ -67,7 +67,7 @@ def _line(folder: Path, finished: int) -> Line | None:
     except (CorruptFile, UserError) as error:
         log.warning("run folder %s is left out: %s", folder.name, error)
         return None
-    values = configuration(run) | results(run)
+    values = configuration(run.experiment) | results(run)
     return [finished, *(values[name] for name in COLUMNS)]
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pflrepro.experiments.callbacks import Callback
+from pflrepro.experiments.identity import Job
+from pflrepro.experiments.result import Run
 from pflrepro.notebook import ProgressLine, attached
 
 
-class Progress:
+class Progress(Callback):
     """Rounds done of all that are to be run. Shown on a terminal and in a notebook, else silent; a context manager."""
 
     def __init__(self, shown: bool = True) -> None:
@@ -38,24 +42,32 @@ class Progress:
         if self.bar is not None:
             self.bar.set_description_str(text, refresh=False)
 
-    def start(self, label: str, rounds: int, done: int) -> None:
-        """The next pack of runs: its name, its rounds, how many of these are done already."""
-        self._place, self._length = 0, rounds
-        self.label(label)
+    def start(self, jobs: Sequence[Job], round: int) -> None:
+        """The next pack of runs; what is done of it already counts as done."""
+        experiment, seeds = jobs[0].experiment, [job.experiment.seed for job in jobs]
+        many = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+        self._place, self._length = 0, experiment.settings.rounds
+        self.label(f"{experiment.algorithm} on {experiment.data.dataset}, {many}")
         if self.bar is not None:
             self.bar.set_postfix_str("", refresh=False)
-            self.bar.initial += done
-            self.to(done)
+            self.bar.initial += round
+            self.to(round)
 
-    def to(self, done: int, accuracy: float | None = None) -> None:
-        """The pack has done that many rounds; `accuracy` as a fraction."""
+    def round(self, round: int, scores: Sequence[Mapping[str, float]]) -> None:
+        """So many rounds of the pack are done; with its accuracy, the mean over its runs."""
+        if self.bar is not None and scores:
+            mean = sum(line["accuracy"] for line in scores) / len(scores)
+            self.bar.set_postfix_str(f"accuracy {100 * mean:.1f} %", refresh=False)
+        if round > self._place:
+            self.to(round)
+
+    def to(self, done: int) -> None:
+        """So many are done."""
         step, self._place = done - self._place, done
         if self.bar is not None:
-            if accuracy is not None:
-                self.bar.set_postfix_str(f"accuracy {100 * accuracy:.1f} %", refresh=False)
             self.bar.update(step)
 
-    def end(self) -> None:
+    def end(self, runs: Sequence[Run]) -> None:
         """The pack is done, perhaps before its last round: the rest of its rounds is not to come."""
         if self.bar is not None:
             self.bar.total -= self._length - self._place

@@ -14,7 +14,7 @@ from pflrepro.errors import UserError, check_range
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import History, answer
 from pflrepro.markup import facts
-from pflrepro.metrics.accuracy import mean_test_loss, per_client, pooled, pooled_after
+from pflrepro.metrics.accuracy import pooled, pooled_after
 from pflrepro.metrics.divergence import Divergence, divergence
 from pflrepro.metrics.selection import select
 from pflrepro.notebook import duration
@@ -110,23 +110,10 @@ class Run:
         return float(self.history["seconds"].sum() + self.history["seconds_evaluation"].sum())
 
     def frame(self) -> pd.DataFrame:
-        """One line a test; `history.frame()` has one a test and client.
-
-        round; accuracy, accuracy_after: pooled over clients before and after local training, as fractions; worst, best: of a
-        client, before; loss: cross-entropy a test sample; train_loss, objective: means over clients; participants; seconds since the
-        test before.
-        """
+        """One line a test, with the columns of `History.tests`; `history.frame()` has one a test and client."""
         import pandas as pd
 
-        history, each = self.history, per_client(self.history)
-        columns = {"round": history["round"], "accuracy": self.curve, "accuracy_after": self.curve_after_training}
-        columns |= {"worst": np.nanmin(each, axis=1), "best": np.nanmax(each, axis=1), "loss": mean_test_loss(history)}
-        frame = pd.DataFrame(columns)
-        for name in ("train_loss", "objective"):
-            frame[name] = pd.DataFrame(history[name]).mean(axis=1)  # of the clients that have one
-        frame["participants"] = history["participated"].sum(1)
-        frame["seconds"] = history["seconds"] + history["seconds_evaluation"]
-        return frame
+        return pd.DataFrame(self.history.tests())
 
     @property
     def command(self) -> str:

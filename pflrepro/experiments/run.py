@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, overload
 
 from pflrepro.errors import RunFailed, UserError, check_range, check_word
+from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import rounds_to_test
-from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest
+from pflrepro.experiments.identity import Job, fingerprint_of, identity, identity_digest
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
 from pflrepro.experiments.runs import Runs
 from pflrepro.experiments.stopping import listening
 from pflrepro.experiments.store import Store
-from pflrepro.experiments.training import Job, Machine, done, train
+from pflrepro.experiments.training import Machine, done, train
 
 log = logging.getLogger("pflrepro.run")
 
@@ -37,6 +38,7 @@ def run(
     progress: bool = True,
     checkpoint_every: float = 20.0,
     keep: Sequence[Moment] = (),
+    callbacks: Sequence[Callback] = (),
     simulate: Callable[..., Any] | None = None,
 ) -> Run | Runs:
     """The finished runs of the experiments, in their order (one run for one experiment).
@@ -52,8 +54,8 @@ def run(
         progress: show a bar, where there is a terminal or a notebook.
         checkpoint_every: seconds between checkpoints, written after a round; 0 = after every round.
         keep: moments whose states are kept besides the last: `best`, or rounds (see `pflrepro.experiments.revive`).
-        simulate: makes the engine in place of `Simulation` (same arguments). Where its `step` raises `Paused` before a round, what was
-            trained until then is saved, and `Paused` is what the call ends with.
+        callbacks: are told of what is trained, see `pflrepro.experiments.Callback`; no part of a run's identity.
+        simulate: makes the engine in place of `Simulation` (same arguments).
 
     Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
     engine fails; what was checkpointed until then is resumed by the next call. A process that gets SIGTERM or SIGHUP meanwhile finishes
@@ -72,9 +74,12 @@ def run(
     check_range("checkpoint_every", checkpoint_every, 0)
     machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, moments(keep, jobs))
     missing = lacking(jobs, store, machine.keep)
+    watching = Watching(callbacks)
     with listening(), Progress(progress and bool(missing)) as bar:
         bar.expect(sum(packed[0].experiment.settings.rounds for packed in packs(missing)))
-        train_all(missing, store, machine, bar)
+        if bar.shown:
+            watching.add(bar)
+        train_all(missing, store, machine, watching)
     runs = [store.answer(job.id, job.experiment) for job in jobs]
     if None in runs:
         lost = jobs[runs.index(None)].id
@@ -127,14 +132,14 @@ def packs(jobs: Sequence[Job]) -> list[list[Job]]:
     return list(together.values())
 
 
-def train_all(jobs: Sequence[Job], store: Store, machine: Machine, progress: Progress) -> None:
+def train_all(jobs: Sequence[Job], store: Store, machine: Machine, watching: Watching) -> None:
     """Train pack by pack; what other processes are making is left to the end, and waited for with no lock held."""
     busy: list[Job] = []
     for packed in packs(jobs):
-        busy += train(packed, store, machine, progress)
+        busy += train(packed, store, machine, watching)
     while busy:
         wait_for(busy[0], store)
-        busy = [job for packed in packs(busy) for job in train(packed, store, machine, progress)]
+        busy = [job for packed in packs(busy) for job in train(packed, store, machine, watching)]
 
 
 def wait_for(job: Job, store: Store) -> None:

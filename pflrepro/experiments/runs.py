@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.errors import check_word
-from pflrepro.experiments.config import DataConfig
+from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.result import Run
 from pflrepro.markup import records
 from pflrepro.settings import Settings
@@ -42,7 +42,7 @@ class Runs(list[Run]):
             Runs(0)
         """
         check_filter(filter)
-        return Runs(run for run in self if fits(configuration(run) | results(run), filter))
+        return Runs(run for run in self if fits(configuration(run.experiment) | results(run), filter))
 
     def frame(self) -> pd.DataFrame:
         """One line a run: its configuration, and what came out.
@@ -52,7 +52,7 @@ class Runs(list[Run]):
         """
         import pandas as pd
 
-        return pd.DataFrame([configuration(run) | results(run) for run in self], columns=list(COLUMNS))
+        return pd.DataFrame([configuration(run.experiment) | results(run) for run in self], columns=list(COLUMNS))
 
     def __repr__(self) -> str:
         more = [f"and {len(self) - FEW:,} more"] if len(self) > FEW else []
@@ -60,7 +60,7 @@ class Runs(list[Run]):
 
     def lines(self) -> list[dict[str, Any]]:
         """The first runs as a notebook shows them: the columns in which they differ, and what came out."""
-        of = [configuration(run) for run in self[:MOST]]
+        of = [configuration(run.experiment) for run in self[:MOST]]
         names = [name for name in of[0] if name in ALWAYS or len({line[name] for line in of}) > 1] if of else []
         return [{name: line[name] for name in names} | _said(run) for run, line in zip(self, of, strict=False)]
 
@@ -99,9 +99,8 @@ class Listed(ABC):
         return f"<p>{escape(said)}</p>{records(newest.lines())}" if newest else f"<p>{escape(said)} none</p>"
 
 
-def configuration(run: Run) -> dict[str, Any]:
-    """What was run, flat: the fields of the experiment, of its data and of its protocol; the options as one text."""
-    experiment = run.experiment
+def configuration(experiment: Experiment) -> dict[str, Any]:
+    """What is run, flat: the fields of the experiment, of its data and of its protocol; the options as one text."""
     flat = {"algorithm": experiment.algorithm, "model": experiment.model, "seed": experiment.seed}
     flat |= {"options": ", ".join(f"{name}={value}" for name, value in experiment.options), "dtype": experiment.dtype}
     flat |= asdict(experiment.data) | asdict(experiment.settings)

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.cores import usable_cores
 from pflrepro.data.root import data_root as chosen_root
 from pflrepro.errors import RunFailed, UserError, check_range
+from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.identity import Job
 from pflrepro.experiments.launchers import Launcher, Outcome, Task, launcher_of, processes, serial
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment
 from pflrepro.experiments.run import identify, lacking, moments, open_store, packs, run
 from pflrepro.experiments.runs import Runs
 from pflrepro.experiments.stopping import listening, saved_first_in_a_job
-from pflrepro.experiments.training import Job
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
@@ -36,6 +37,7 @@ class Work:
     progress: bool
     checkpoint_every: float
     keep: Sequence[Moment] = ()
+    callbacks: Sequence[Callback] = ()
 
     def __call__(self, task: Task) -> str | None:
         with saved_first_in_a_job():
@@ -53,6 +55,7 @@ class Work:
                 progress=self.progress,
                 checkpoint_every=self.checkpoint_every,
                 keep=self.keep,
+                callbacks=self.callbacks,
             )
         except (RunFailed, UserError) as error:
             return str(error)
@@ -80,6 +83,7 @@ def sweep(
     progress: bool = True,
     checkpoint_every: float = 20.0,
     keep: Sequence[Moment] = (),
+    callbacks: Sequence[Callback] = (),
 ) -> Runs:
     """The finished runs of all experiments, in their order.
 
@@ -87,6 +91,7 @@ def sweep(
         launcher: `serial`, `processes`, `dask:ADDRESS`, `ray`, `ray:ADDRESS`, `slurm:NAME=VALUE,...`, or a function, see
             `pflrepro.experiments.launchers`.
         jobs: tasks at a time; default: one a core, on a cluster as many as there is room for.
+        callbacks: as `run`'s, called where a task is trained: with several processes each task has copies of them, made by pickling.
         the rest: see `run`. With several processes each has one worker by default and shows no bar; one bar shows the sweep.
 
     Raises `UserError` for bad input, before anything runs; `RunFailed` that names every run that failed, after all others are done.
@@ -112,6 +117,7 @@ def sweep(
         progress=progress and here,
         checkpoint_every=checkpoint_every,
         keep=kept,
+        callbacks=tuple(callbacks),
     )
     with listening():
         outcomes = _launched(launch, tasks, work, jobs, _Shown(missing, store, progress and not here)) if tasks else []

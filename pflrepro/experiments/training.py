@@ -6,18 +6,19 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pflrepro.errors import CorruptFile, Paused, RunFailed
 from pflrepro.experiments import environment
+from pflrepro.experiments.callbacks import Watching
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.failures import Failures, name_of
 from pflrepro.experiments.history import best_of, check_history, joined, rounds_to_test, stops_at
+from pflrepro.experiments.identity import Job
 from pflrepro.experiments.loading import load_federation
-from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment, Run
 from pflrepro.experiments.stopping import stopping
 from pflrepro.experiments.store import Store
@@ -30,20 +31,6 @@ States = dict[int, Mapping[str, Any]]  # round -> the engine's state behind it
 # seconds between looks at the curves: stacking a long history each round would cost more than a fast round
 LOOK_EVERY = 0.5
 CHECKPOINT_SHARE = 0.05  # checkpoints may take this share of the time, whatever interval was asked for
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run to be made: its id, what is run, and the identity that the id is the digest of."""
-
-    id: str
-    experiment: Experiment
-    identity: dict[str, Any]
-
-    @property
-    def pack(self) -> str:
-        """Equal for jobs that differ only in the seed."""
-        return replace(self.experiment, seed=0).canonical()
 
 
 @dataclass(frozen=True)
@@ -94,7 +81,7 @@ class Group:
     checkpoints: list[Checkpoint | None] = field(default_factory=list)
 
 
-def train(jobs: Sequence[Job], store: Store, machine: Machine, progress: Progress) -> list[Job]:
+def train(jobs: Sequence[Job], store: Store, machine: Machine, watching: Watching) -> list[Job]:
     """Make the runs of one pack that nobody else is making; gives back those that another process has its lock on.
 
     Raises `RunFailed` if the engine fails; checkpoints written until then stay.
@@ -112,7 +99,7 @@ def train(jobs: Sequence[Job], store: Store, machine: Machine, progress: Progres
         lacking = [job for job in mine if not done(job, store, machine.keep, locked=True)]
         groups = _groups(lacking, store, machine)
         for group in groups:
-            _train_group(group, store, machine, progress)
+            _train_group(group, store, machine, watching)
     return busy
 
 
@@ -166,35 +153,42 @@ def _backend(checkpoint: Checkpoint | None, machine: Machine) -> tuple[str, int 
     return backend or machine.backend, workers or machine.workers
 
 
-def _train_group(group: Group, store: Store, machine: Machine, progress: Progress) -> None:
+def _train_group(group: Group, store: Store, machine: Machine, watching: Watching) -> None:
+    watching.start(group.jobs, group.round)
+    runs: list[Run] = []
+    try:
+        runs += _trained(group, store, machine, watching)
+    finally:
+        watching.end(runs)
+
+
+def _trained(group: Group, store: Store, machine: Machine, watching: Watching) -> list[Run]:
+    """Train the group to its end and file its runs; none where the process was asked to end before."""
     experiment, seeds = group.jobs[0].experiment, [job.experiment.seed for job in group.jobs]
-    many = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-    progress.start(
-        f"{experiment.algorithm} on {experiment.data.dataset}, {many}", experiment.settings.rounds, group.round
-    )
     failures = Failures(experiment, seeds)
     with failures as where:
         where["simulation"] = simulation = _resumed(group, store, machine)
         keeper = Keeper(machine.keep, len(seeds), experiment.settings.patience)
     with stopping.saving_first():
         with failures:
-            _run_to_the_end(simulation, group, store, machine, progress, keeper)
+            _run_to_the_end(simulation, group, store, machine, watching, keeper)
             histories = [simulation.history(index) for index in range(len(seeds))]
             attempts = _attempts(group, simulation, machine, where["started"])
         if stopping.asked and not simulation.finished:
-            return
+            return []
+        runs = []
         for index, (job, history, record) in enumerate(zip(group.jobs, histories, attempts, strict=True)):
             try:
                 checked = check_history(history)
             except CorruptFile as error:
                 raise RunFailed(f"{name_of(experiment, seeds)} gave no valid history: {error}") from None
             last = Checkpoint(simulation.round, simulation.state_of(index), record)
-            _file(job, checked, last, keeper.states[index], store, machine)
-    progress.end()
+            runs.append(_file(job, checked, last, keeper.states[index], store, machine))
+    return runs
 
 
-def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, store: Store, machine: Machine) -> None:
-    """Put a run that has come to its end into the store: its states, and its history with what it had behind that."""
+def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, store: Store, machine: Machine) -> Run:
+    """Put a run that has come to its end into the store, its states and its history with what it had behind; gives the answer."""
     before = store.get(job.id, locked=True)
     whole = joined(history, None if before is None else before.history)
     for round, state in kept.items():
@@ -203,10 +197,12 @@ def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, sto
         store.keep_state(job.id, last)
     record = environment.environment(last.attempts, whole, job.experiment.dtype)
     run = store.finish(job.id, job.experiment, whole, record)
+    answered = run.answering(job.experiment)
     if (
         before is not None and before.rounds < run.rounds
     ):  # the state it grew from; who kept it as a moment's asks again
-        store.drop_states(job.id, {before.rounds} - _to_keep(run.answering(job.experiment), machine.keep))
+        store.drop_states(job.id, {before.rounds} - _to_keep(answered, machine.keep))
+    return answered
 
 
 class Keeper:
@@ -257,11 +253,11 @@ def _resumed(group: Group, store: Store, machine: Machine) -> Any:
 
 
 def _run_to_the_end(
-    simulation: Any, group: Group, store: Store, machine: Machine, progress: Progress, keeper: Keeper
+    simulation: Any, group: Group, store: Store, machine: Machine, watching: Watching, keeper: Keeper
 ) -> None:
     """Step until the last round, until the stop rule holds for every run, or until the process is asked to end and all is saved.
 
-    An engine that raises `Paused` in place of a step is where its last round left it: that is saved.
+    An engine or a callback that raises `Paused` ends it too: what was trained until then is saved.
     """
     patience, count = group.jobs[0].experiment.settings.patience, len(group.jobs)
     started = saved = looked = time.monotonic()
@@ -270,29 +266,32 @@ def _run_to_the_end(
     stops = _stops(simulation, count, patience)
     if keeper.keep and simulation.round:
         keeper.look(simulation)
-    while not simulation.finished and None in stops:
-        try:
+    try:
+        while not simulation.finished and None in stops:
             simulation.step()
-        except Paused:
-            if simulation.round > group.round:
+            if keeper.keep:
+                keeper.look(simulation)
+            now = time.monotonic()
+            if now - looked >= LOOK_EVERY or simulation.finished:
+                looked = now
+                _warn_of_divergence(simulation, group, warned)
+                stops = _stops(simulation, count, patience)
+                watching.look(simulation)
+            if (stopping.asked or now - saved >= interval) and not simulation.finished:
                 _save(simulation, group, store, machine, started)
-            raise
-        if keeper.keep:
-            keeper.look(simulation)
-        now = time.monotonic()
-        if now - looked >= LOOK_EVERY or simulation.finished:
-            looked = now
-            _warn_of_divergence(simulation, group, warned)
-            stops = _stops(simulation, count, patience)
-            progress.to(simulation.round, _mean_accuracy(simulation, count) if progress.shown else None)
-        if (stopping.asked or now - saved >= interval) and not simulation.finished:
+                saved = time.monotonic()
+                interval = _interval(machine.checkpoint_every, saved - now)
+            if stopping.asked:
+                return
+    except Paused:
+        if simulation.round > group.round:
             _save(simulation, group, store, machine, started)
-            saved = time.monotonic()
-            interval = (
-                max(machine.checkpoint_every, (saved - now) / CHECKPOINT_SHARE) if machine.checkpoint_every > 0 else 0.0
-            )
-        if stopping.asked:
-            return
+        raise
+
+
+def _interval(asked: float, seconds: float) -> float:
+    """Seconds until the next checkpoint, after one that took `seconds`: what was asked for, or as long as keeps to the share."""
+    return max(asked, seconds / CHECKPOINT_SHARE) if asked > 0 else 0.0
 
 
 def _warn_of_divergence(simulation: Any, group: Group, warned: set[str]) -> None:
@@ -316,10 +315,6 @@ def _stops(simulation: Any, count: int, patience: int) -> list[int | None]:
 def _curve(simulation: Any, index: int) -> Any:
     history = simulation.history(index)
     return pooled(history) if "correct" in history else []
-
-
-def _mean_accuracy(simulation: Any, count: int) -> float:
-    return sum(float(_curve(simulation, index)[-1]) for index in range(count)) / count
 
 
 def _save(simulation: Any, group: Group, store: Store, machine: Machine, started: float) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
+import numpy as np
 
 from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS, VARIANTS
 from pflrepro.algorithms.registry import hyperparameters, options_of
@@ -28,7 +29,7 @@ from pflrepro.experiments.run import open_store
 from pflrepro.experiments.store import Store
 from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, control, image, note, slider, values
-from pflrepro.explorer.training import LOOK_EVERY, Training
+from pflrepro.explorer.training import Training
 from pflrepro.settings import Settings
 from pflrepro.viz.lines import Line, LinePanel, line_figure
 from pflrepro.viz.looks import look
@@ -37,6 +38,7 @@ PROTOCOL = ("rounds", "local_epochs", "participation", "lr")  # what can be set 
 NONE = "nothing"  # in place of a plug-in
 FIRST = {"float": 0.1, "int": 2}  # where a number of a partition starts
 MOST_CLIENTS, MOST_ROUNDS = 100, 20
+LOOK_EVERY = 0.3  # seconds between looks at what is training
 ROW = widgets.Layout(flex_flow="row wrap", align_items="center")
 
 
@@ -314,14 +316,14 @@ class Explorer(Displayed):
 
     def _follow(self) -> None:
         training = self.training
-        rounds, curve = training.rounds, training.curve
-        self._bar.value = training.round
-        said = f", accuracy {100 * curve[-1]:.1f} %" if len(curve) else ""
-        self._state.value = note(f"round {training.round} of {training.experiment.settings.rounds}{said}")
-        if len(curve) > self._drawn and len(rounds) == len(curve):
+        curve = np.array(training.curve).reshape(-1, 2)
+        self._bar.value = training.done
+        said = f", accuracy {100 * curve[-1, 1]:.1f} %" if len(curve) else ""
+        self._state.value = note(f"round {training.done} of {training.experiment.settings.rounds}{said}")
+        if len(curve) > self._drawn:
             self._drawn = len(curve)
             name = training.experiment.algorithm
-            line = Line(name, rounds, 100 * curve, look(name))
+            line = Line(name, curve[:, 0], 100 * curve[:, 1], look(name))
             panel = LinePanel("", "round", "test accuracy (%)", (line,))
             self._live.value = image(lambda: line_figure([panel]), "the curve so far")
 
@@ -329,7 +331,7 @@ class Explorer(Displayed):
         training, self.training = self.training, None
         if training is None:
             return
-        self.halt.disabled, self._bar.value, self._live.value = True, training.round, ""
+        self.halt.disabled, self._bar.value, self._live.value = True, training.done, ""
         self._tell()
         if training.run is None:
             self._state.value = note(training.message, wrong=not training.stopped)

@@ -54,7 +54,7 @@ def mean_over_clients(history: Mapping[str, Any]) -> np.ndarray:
         >>> mean_over_clients({"correct": [[1, 6, 0]], "test_samples": [4, 6, 0]}).tolist()
         [0.625]
     """
-    return _plain_mean(per_client(history))
+    return plain_mean(per_client(history))
 
 
 def mean_over_clients_after(history: Mapping[str, Any]) -> np.ndarray:
@@ -64,7 +64,7 @@ def mean_over_clients_after(history: Mapping[str, Any]) -> np.ndarray:
         >>> mean_over_clients_after({"correct_after": [[-1, -1], [3, -1], [3, 3]], "test_samples": [4, 6]}).tolist()
         [nan, 0.75, 0.625]
     """
-    return _plain_mean(per_client_after(history))
+    return plain_mean(per_client_after(history))
 
 
 def per_client(history: Mapping[str, Any]) -> np.ndarray:
@@ -171,7 +171,7 @@ def _counts(history: Mapping[str, Any], key: str) -> tuple[np.ndarray, np.ndarra
     return correct, samples
 
 
-def _plain_mean(each: np.ndarray) -> np.ndarray:
-    """Mean [E] over the clients [E, N] that have an accuracy."""
+def plain_mean(each: np.ndarray) -> np.ndarray:
+    """Mean [E] over the clients [E, N] that have a number, not NaN."""
     there = ~np.isnan(each)
     return ratio(np.where(there, each, 0).sum(1), there.sum(1))

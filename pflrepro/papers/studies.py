@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pflrepro.algorithms.registry import build_method, canonical_name
 from pflrepro.errors import MissingData, UserError
+from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import run as train
 from pflrepro.experiments.store import Store
@@ -81,10 +82,12 @@ class Study(Studied):
         workers: int | None = None,
         progress: bool = True,
         launcher: str | Launcher | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Plan:
-        """Train what the store lacks; gives the plan as it stood before. What is there is not touched.
+        """Train what the store lacks; gives the plan as it stands then: what is done, what is lacking. What is there is not touched.
 
         With a launcher the runs are a sweep (`pflrepro.sweep`): in processes, or on a cluster that shares the store.
+        `callbacks`: as `pflrepro.run`'s.
 
         Cells whose data are not at hand or whose parts are not in the package stay `not run`; if nothing at all can be run, the error
         says why.
@@ -94,6 +97,7 @@ class Study(Studied):
         if planned and not todo and not any(entry.state == "done" for entry in planned):
             raise self._nothing(planned)
         how = {"backend": backend, "device": device or self.device, "workers": workers, "progress": progress}
+        how["callbacks"] = callbacks
         trained = train if launcher is None else partial(sweep, launcher=launcher)
         by_moments: dict[tuple[str | int, ...], list[Experiment]] = {}
         for entry in todo:
@@ -102,7 +106,7 @@ class Study(Studied):
             trained(experiments, store=self.store, data_root=self.data_root, keep=keep, **how)
         self.__dict__.pop("cells", None)
         self.__dict__.pop("outcomes", None)
-        return planned
+        return plan(self) if todo else planned
 
     def _nothing(self, planned: Plan) -> UserError:
         lacking = sorted({entry.reason for entry in planned if entry.state == "no data"})

@@ -13,7 +13,7 @@ import pytest
 from pflrepro.errors import MissingData, Paused, RunFailed, UserError
 from pflrepro.experiments.history import stops_at
 from pflrepro.experiments.progress import Progress
-from pflrepro.experiments.run import run
+from pflrepro.experiments.run import identify, run
 from pflrepro.experiments.store import Store
 
 
@@ -364,7 +364,7 @@ def test_progress_counts_the_rounds_of_all_runs(store, fake, make, monkeypatch):
     assert "local on digits, seed 0: 100%" in sink.text
 
 
-def test_the_bar_starts_where_a_resumed_run_is_and_forgets_rounds_that_are_not_to_come(monkeypatch):
+def test_the_bar_starts_where_a_resumed_run_is_and_forgets_rounds_that_are_not_to_come(make, monkeypatch):
     from tqdm import tqdm
 
     monkeypatch.setattr(
@@ -372,14 +372,15 @@ def test_the_bar_starts_where_a_resumed_run_is_and_forgets_rounds_that_are_not_t
     )
     with Progress() as progress:
         progress.expect(10)
-        progress.start("resumed", 6, 3)
+        progress.start(identify([make.experiment(rounds=6)]), 3)
         assert progress.bar.n == 3
-        progress.to(4, 0.5)
-        progress.end()
+        for done in range(5):
+            progress.round(done, [{"accuracy": 0.5}])
+        progress.end([])
         assert (progress.bar.n, progress.bar.total) == (4, 8)
-        progress.start("next", 4, 0)
-        progress.to(4)
-        progress.end()
+        progress.start(identify([make.experiment(rounds=4)]), 0)
+        progress.round(4, [])
+        progress.end([])
         assert (progress.bar.n, progress.bar.total) == (8, 8)
 
 

@@ -104,31 +104,32 @@ def test_runs_are_laid_over_each_other(explorer: Explorer) -> None:
 def test_a_run_that_is_stopped_goes_on_where_it_was(explorer: Explorer, monkeypatch) -> None:
     """Stopped by its button behind the second round; as if never stopped in the end."""
     explorer.protocol["rounds"].value = 4
-    after, seen = Training.after_round, []
+    monkeypatch.setattr("pflrepro.experiments.training.LOOK_EVERY", 0.0)
+    after, seen = Training.round, []
 
-    def press(training: Training, simulation) -> None:
-        after(training, simulation)
-        seen.append(simulation.round)
-        if simulation.round == 2:
+    def press(training: Training, round: int, scores) -> None:
+        seen.append(round)
+        if round == 2 and len(seen) == 3:
             explorer.halt.click()
+        after(training, round, scores)
 
-    monkeypatch.setattr(Training, "after_round", press)
+    monkeypatch.setattr(Training, "round", press)
     explorer.start.click()
     assert explorer.start.disabled and not explorer.halt.disabled
     explorer.wait()
-    assert seen == [1, 2] and explorer.runs == []
+    assert seen == [0, 1, 2] and explorer.runs == []
     assert "stopped behind round 2" in text(explorer._state.value)
-    monkeypatch.setattr(Training, "after_round", lambda training, simulation: seen.append(simulation.round))
     explorer.start.click()
     explorer.wait()
-    assert seen == [1, 2, 3, 4] and explorer.runs[0].rounds == 4
+    assert seen == [0, 1, 2, 0, 1, 2, 3, 4], "the curve of before is part of the live one"
+    assert explorer.runs[0].rounds == 4
 
 
 def test_what_goes_wrong_in_a_run_is_told(explorer: Explorer, monkeypatch) -> None:
-    def broken(training: Training, simulation) -> None:
+    def broken(*arguments, **how) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(Training, "after_round", broken)
+    monkeypatch.setattr("pflrepro.explorer.training.run", broken)
     explorer.run()
     explorer.wait()
     assert "ZeroDivisionError: by nothing" in text(explorer._state.value)

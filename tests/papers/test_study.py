@@ -401,8 +401,9 @@ def test_moments_whose_models_a_measure_needs_are_kept(make) -> None:
 def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> None:
     found = make("fast", methods=["fedavg"], seeds=1)
     assert found.verdict == "6 – not run"
-    found.run(progress=False, workers=1, backend="loop")
+    planned = found.run(progress=False, workers=1, backend="loop")
     assert found.cells["fedavg", "skewed"].rounds == 2 and found.anything_run
+    assert planned and {entry.state for entry in planned} == {"done"}, "what is shown behind a run is what is true then"
 
 
 # ---- own methods -----------------------------------------------------------------------------------------------------------------

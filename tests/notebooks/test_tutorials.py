@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import nbformat
+import papermill
 import pytest
 
 from pflrepro.errors import UserError
@@ -67,6 +68,31 @@ def test_parameters_are_typed_commented_and_of_their_type(name: str) -> None:
     for parameter in notebooks.parameters(name).values():
         assert parameter.comment, parameter.name
         assert notebooks.fits(parameter.default, parameter.type)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_papermill_lists_the_parameters_as_we_read_them(name: str) -> None:
+    """What `papermill --help-notebook` prints."""
+    declared = notebooks.parameters(name)
+    read = papermill.inspect_notebook(ROOT / name)
+    assert {key: each["inferred_type_name"] for key, each in read.items()} == {k: p.type for k, p in declared.items()}
+    assert {key: each["help"] for key, each in read.items()} == {k: p.comment for k, p in declared.items()}
+
+
+# What a tutorial is about is no parameter of it: 2 varies the partition, 4 to 6 look at digits one by one, 10 trains nothing.
+DATA = {"dataset", "partition", "clients", "rounds"}
+FIXED = {"02": {"partition"}, "04": {"dataset"}, "05": {"dataset", "partition"}, "06": {"dataset"}, "10": DATA}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_data_and_protocol_are_parameters_and_the_text_says_what_it_is_about(name: str) -> None:
+    assert DATA - set(notebooks.parameters(name)) == FIXED.get(name[10:12], set())
+    cells = nbformat.read(ROOT / name, as_version=4).cells
+    if name[10:12] != "10":
+        assert re.search(r"(The text is about|in the text are those of) the default parameters", cells[1].source)
+    if "dataset" in notebooks.parameters(name):
+        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+        assert not re.search(r'(for_dataset|DataConfig|explore)\([^)]*"digits"', code)
 
 
 SCALED = [name for name in FILES if "scale" in notebooks.parameters(name)]

@@ -30,7 +30,7 @@ FIGURE2 = Artefact(
             ),
             numbers=(_BY_CLIENT_AND_CLASS, "class separation"),
         ),
-        Counts((ShownPartition(TEN_CLIENTS, "fmnist_pat2_n10"),), name="counts"),
+        Counts((ShownPartition(TEN_CLIENTS, "fmnist_pat2_n10"),), name="a"),
     ),
     about="(a) How the pathological setting divides 70,000 images among ten clients; (b-d) t-SNE of the features of FedPer, FedProto "
     "and GPFL. The paper says: GPFL has one island a client and class, FedPer's classes overlap. Which of GPFL's vectors is drawn is "

@@ -10,19 +10,19 @@ even steps of total variation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pflrepro.data.heterogeneity import selected_clients
+from pflrepro.data.datasets import DATASETS
+from pflrepro.data.heterogeneity import selected_clients, total_variation
 from pflrepro.papers.artefact import Artefact, Scale, column, fast, row, scales
 from pflrepro.papers.claims import above, best, falls, falls_across, peaks, rises
 from pflrepro.papers.measures import LARGEST_LOSS, TRAIN_LOSS
-from pflrepro.papers.prediction_measures import FARTHEST, NEAREST, grp_fed, predictions_of
+from pflrepro.papers.prediction_measures import FARTHEST, NEAREST, grp_fed, predictions_of, tested
 from pflrepro.papers.settings import LONG_TAILED_CIFAR10, MITBIH_PATIENTS
-from pflrepro.papers.shown_partitions import ShownPartition
+from pflrepro.papers.shown_partitions import SELECTED, ShownPartition
 from pflrepro.papers.views.bars import ClassBars
 from pflrepro.papers.views.counts import Counts
 from pflrepro.papers.views.curves import Curves
@@ -30,6 +30,11 @@ from pflrepro.papers.views.planes import Planes, Shot
 from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.sweep import Sweep, option
 from pflrepro.papers.views.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pflrepro.papers.measures import Evidence
 
 FEDAVG, Q_FFL, PER_FEDAVG, PFEDME = row("FedAvg"), row("q-FFL"), row("per-FedAvg"), row("pFedMe")
 AFL, LG, GRP = row("AFL"), row("LG-FedAvg"), row("GRP-FED")
@@ -105,15 +110,43 @@ FIGURE4 = Artefact(
         falls(_KEYS, ("T_r",), source="GRP-FED section 4.3, Figure 4"),
         peaks(_KEYS, "beta-0.5", ("T_l",), source="GRP-FED section 4.3, Figure 4: 0.5 is the best"),
     ),
-    views=(Sweep(option("beta"), "beta", together=True), Table()),
+    views=(Sweep(option("beta"), "beta", together=True, ylabel="macro-F1 (%)"), Table()),
     about="From the regulariser alone (beta 0) to the local loss alone (beta 1). The paper claims that personalisation rises "
     "with beta, generalisation falls, and the local test is best between.",
 )
+
+
+def names_of_clients(evidence: Evidence) -> list[str]:
+    """`patient 100` and so on, where a client is a record of the data's files; else `client 0`."""
+    data = evidence.run.experiment.data
+    spec = DATASETS[data.dataset]
+    records = sorted({file.name.partition(".")[0] for file in spec.files}) if spec.groups else []
+    if len(records) == data.clients:
+        return [f"{spec.groups} {record}" for record in records]
+    return [f"client {number}" for number in range(data.clients)]
+
+
+def classes_of_two(study: Any) -> pd.DataFrame | None:
+    """Percent of the test beats in each class: of all patients together, of the nearest and of the farthest; a line a class."""
+    import pandas as pd
+
+    found = [each for row in study.artefact.rows for each in study.evidence(row.key, study.artefact.columns[0].key)]
+    if not found:
+        return None
+    counts, names = tested(predictions_of(found[0])), names_of_clients(found[0])
+    apart = total_variation(counts)
+    shown = {f"all {len(counts)} clients": counts.sum(0)}
+    for which, client in ((NEAREST, np.nanargmin(apart)), (FARTHEST, np.nanargmax(apart))):
+        shown[f"{PLACES[which]}: {names[client]}, {apart[client]:.2f}"] = counts[client]
+    classes = DATASETS[found[0].run.experiment.data.dataset].class_names
+    return pd.DataFrame({title: 100.0 * each / each.sum() for title, each in shown.items()}, index=list(classes))
+
 
 CLIENTS = {
     NEAREST: "upper client (class distribution close to the global one)",
     FARTHEST: "lower client (class distribution far from the global one)",
 }
+PLACES = {NEAREST: "upper client (nearest)", FARTHEST: "lower client (farthest)"}
 FIGURE5 = Artefact(
     "grpfed/figure5",
     "GRP-FED Figure 5: two single patients",
@@ -124,7 +157,7 @@ FIGURE5 = Artefact(
             MITBIH_PATIENTS,
             grp_fed(name, client),
             label=f"{TITLES[name]} {name}",
-            group=f"{client} client",
+            group=PLACES[client],
             setting=said,
             **PATIENTS,
         )
@@ -140,7 +173,7 @@ FIGURE5 = Artefact(
             for other in ("fedavg", "q-ffl", "per-fedavg", "pfedme", "grp-fed")
         ),
     ),
-    views=(Table(), Points()),
+    views=(ClassBars(classes_of_two, "test beats (%)", compared=True, kept=False, name=""), Table(), Points()),
     sources=("grpfed_fig5_tables",),
     about="A patient whose beats are distributed as all beats are, and one far from that: the global model on the patient's "
     "test beats, and the patient's own model there (T_p) and balanced with all test beats (T_l). Which two the paper "
@@ -148,21 +181,22 @@ FIGURE5 = Artefact(
     "patient contradict each other.",
 )
 
-SELECTED = 5
 
-
-def f1_of_clients(study: Any) -> Mapping[str, np.ndarray]:
+def f1_of_clients(study: Any) -> pd.DataFrame | None:
     """Macro-F1 of FedAvg's model, in percent: on all test data, and on those of clients from the nearest to the farthest."""
+    import pandas as pd
+
     from pflrepro.metrics.personalisation import grp_fed_scores, of_global
 
     evidence = study.evidence("fedavg", "T_g")
     if not evidence:
-        return {}
+        return None
     predictions = predictions_of(evidence[0])
-    counts = np.zeros((predictions.clients, predictions.classes), np.int64)
-    np.add.at(counts, (predictions.owner, predictions.labels), 1)
-    each = of_global(predictions, "macro_f1").values[selected_clients(counts, SELECTED)]
-    return {"FedAvg": 100.0 * np.array([grp_fed_scores(predictions).t_g, *each])}
+    counts, names = tested(predictions), names_of_clients(evidence[0])
+    chosen, apart = selected_clients(counts, SELECTED), total_variation(counts)
+    each = of_global(predictions, "macro_f1").values[chosen]
+    lines = [f"all {len(counts)} clients", *(f"{names[client]} ({apart[client]:.2f})" for client in chosen)]
+    return pd.DataFrame({"FedAvg": 100.0 * np.array([grp_fed_scores(predictions).t_g, *each])}, index=lines)
 
 
 FIGURE1 = Artefact(
@@ -181,9 +215,7 @@ FIGURE1 = Artefact(
     views=(
         Planes((Shot("fedavg", "T_g", title="(a) test beats"),), ("A-distance between clients",), "client", name="a"),
         Counts((ShownPartition(MITBIH_PATIENTS, equal=False),), shares=True, name="b"),
-        ClassBars(
-            f1_of_clients, "macro-F1 (%)", ("all", "nearest", *map(str, range(2, SELECTED)), "farthest"), name="c"
-        ),
+        ClassBars(f1_of_clients, "macro-F1 (%)", name="c"),
         Table(),
     ),
     about="(a) Features of FedAvg's model, coloured by patient; the paper does not say what its t-SNE is of [?]. (b) The "

@@ -98,6 +98,13 @@ def grp_fed(score: str, of_client: int | str | None = None) -> Measure:
     return Measure(of=of, rule=rule_of("last"), bounds=PERCENT, **alone, **more)
 
 
+def tested(predictions: Predictions) -> np.ndarray:
+    """Test samples of each client and class, int64 [clients, classes]."""
+    counts = np.zeros((predictions.clients, predictions.classes), np.int64)
+    np.add.at(counts, (predictions.owner, predictions.labels), 1)
+    return counts
+
+
 def _client(predictions: Predictions, of_client: int | str) -> int:
     """The number of a client that is named by it, or by how far its labels are from all labels."""
     if isinstance(of_client, int):
@@ -105,7 +112,5 @@ def _client(predictions: Predictions, of_client: int | str) -> int:
             raise UserError(f"clients are 0..{predictions.clients - 1}, or {NEAREST} or {FARTHEST}, not {of_client}")
         return of_client
     check_word("client", of_client, (NEAREST, FARTHEST))
-    counts = np.zeros((predictions.clients, predictions.classes), np.int64)
-    np.add.at(counts, (predictions.owner, predictions.labels), 1)
-    apart = total_variation(counts)
+    apart = total_variation(tested(predictions))
     return int(np.nanargmin(apart) if of_client == NEAREST else np.nanargmax(apart))

@@ -14,6 +14,7 @@ from pflrepro.papers.projection import Panel
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from pflrepro.simulation.simulation import Simulation
@@ -37,8 +38,9 @@ def bias(entry: str, title: str, better: str = "", unit: str = "", scale: float 
     return Measure(f"toy-{entry}", title, of, unit, 2, better, "", moments=("last",), rule=rule_of("last"))
 
 
-def predictions(study: Any) -> Mapping[str, np.ndarray]:
+def predictions(study: Any) -> pd.DataFrame | None:
     """What F_1's classifier says, in percent of each class: its output for one sample of class 8, and its predictions for X_2."""
+    import pandas as pd
 
     def take(simulation: Simulation) -> Mapping[str, Any]:
         from pflrepro.metrics.representations import prediction_shares
@@ -55,13 +57,14 @@ def predictions(study: Any) -> Mapping[str, np.ndarray]:
 
     evidence = study.evidence(study.artefact.rows[0].key, study.artefact.columns[0].key)
     if not evidence:
-        return {}
+        return None
     found = evidence[0].reading("toy-predictions", "last", take)
     titles = {
         f"(a) output for one sample of class {SAMPLE_OF}": "one",
         "(b) predictions for all samples of the other classes": "shares",
     }
-    return {title: 100.0 * found[name] for title, name in titles.items()}
+    shown = pd.DataFrame({title: 100.0 * found[name] for title, name in titles.items()})
+    return shown.set_axis(shown.index.astype(str))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from pflrepro.errors import UserError
 from pflrepro.style import BLACK, BLUE, GREY, style
 from pflrepro.viz.dots import NumberPanel
-from pflrepro.viz.panels import legend, panels
+from pflrepro.viz.panels import filled, legend, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,8 +27,10 @@ def bar_figure(drawn: Sequence[NumberPanel], strong: Collection[str] = ()) -> Fi
     most = max((len(panel.numbers) for panel in drawn), default=0)
     printed = any(not math.isnan(each.published) for panel in drawn for each in panel.numbers)
     with style():
-        figure, axes = panels(len(drawn), 0.7 + 0.2 * most, ["published"] if printed else [], 2)
-        for axis, panel in zip(axes, drawn, strict=True):
+        titles, above = filled(*(panel.title for panel in drawn))
+        xlabels, below = filled(*(panel.xlabel for panel in drawn))
+        figure, axes = panels(len(drawn), 0.7 + 0.2 * most + above + below, ["published"] if printed else [], 2)
+        for axis, panel, title, xlabel in zip(axes, drawn, titles, xlabels, strict=True):
             ends = [0.0]
             for place, each in enumerate(panel.numbers):
                 spread = 0.0 if math.isnan(each.spread) else each.spread
@@ -45,7 +47,7 @@ def bar_figure(drawn: Sequence[NumberPanel], strong: Collection[str] = ()) -> Fi
             axis.set_yticks(range(len(panel.numbers)), [each.row for each in panel.numbers])
             for label in axis.get_yticklabels():
                 label.set_fontweight("bold" if label.get_text() in strong else "normal")
-            axis.set(title=panel.title, xlabel=panel.xlabel, xlim=(min(0.0, min(ends)), 1.18 * max(ends) or 1.0))
+            axis.set(title=title, xlabel=xlabel, xlim=(min(0.0, min(ends)), 1.18 * max(ends) or 1.0))
             axis.grid(axis="y", visible=False)
             axis.set_ylim(len(panel.numbers) - 0.5, -0.5)
         if printed:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pflrepro.errors import UserError
 from pflrepro.style import GREY, style
 from pflrepro.viz.looks import Look
-from pflrepro.viz.panels import legend, panels
+from pflrepro.viz.panels import filled, legend, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,14 +49,16 @@ def dot_figure(drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collec
     """The panels; rows from the top as given, the labels of `strong` in bold. Filled: ours; hollow: ours at less than the paper's
     setting; grey bars: printed. Whiskers are spreads. `UserError` without a panel."""
     places = {row: len(rows) - 1 - place for place, row in enumerate(rows)}
+    titles, above = filled(*(panel.title for panel in drawn))
+    xlabels, below = filled(*(panel.xlabel for panel in drawn))
     with style():
-        figure, axes = panels(len(drawn), 0.75 + 0.15 * len(rows), [OURS, LESS, PRINTED], sharey=True)
-        for axis, panel in zip(axes, drawn, strict=True):
+        figure, axes = panels(len(drawn), 0.75 + 0.15 * len(rows) + above + below, [OURS, LESS, PRINTED], sharey=True)
+        for axis, panel, title, xlabel in zip(axes, drawn, titles, xlabels, strict=True):
             for number in panel.numbers:
                 if number.row not in places:
                     raise UserError(f"a number of {number.row!r}, which is none of the rows: {', '.join(rows)}")
                 _draw(axis, number, places[number.row])
-            axis.set(title=panel.title, xlabel=panel.xlabel, ylim=(-0.6, len(rows) - 0.4))
+            axis.set(title=title, xlabel=xlabel, ylim=(-0.6, len(rows) - 0.4))
             axis.grid(axis="y", visible=False)
             axis.margins(x=0.08)
             axis.set_yticks(list(places.values()), list(places))

@@ -21,12 +21,13 @@ from matplotlib.ticker import MaxNLocator
 from pflrepro.atomic import replacing
 from pflrepro.errors import UserError, check_range
 from pflrepro.metrics.representations import Features
-from pflrepro.style import new_figure, style
+from pflrepro.style import COLUMN, PAGE, new_figure, style
 
 SHAPES = "osD^v<>PXph*8d"
 # Petroff, Accessible color sequences for data visualization (arXiv 2107.02270), ten colours
 TEN = ("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd")
-CHARACTERS, PANEL = 13, 36  # of a title: an inch of a figure, the width of a panel
+CHARACTERS = 18  # of an inch of a title
+SIDE, BAR, CHARACTER = 2.7, 0.6, 0.06  # inches: of a panel alone, of the colour bar, of a character beside it
 
 
 class Snapshot(Protocol):
@@ -43,32 +44,38 @@ def planes(
     titles: Sequence[str] | None = None,
     colour: str = "class",
     title: str = "",
+    names: Sequence[str] = (),
 ) -> Figure:
-    """One panel a snapshot, all with the same axes (see `pflrepro.metrics.representations.tsne`).
+    """One panel a snapshot, all with the same axes (see `pflrepro.metrics.representations.tsne`), as wide as a column or a page.
 
     Args:
         titles: of the panels, several lines where they have some; None: round and moment of the `Features`.
         colour: `class` (hues around the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one
             shape); a colour bar tells which hue is which.
+        names: of the classes, beside the colour bar in place of their numbers.
     """
     _check(snapshots, points, colour)
     count = _count(snapshots, colour)
     down = -(-len(snapshots) // 4)
     across = -(-len(snapshots) // down)
-    names = [_wrapped(name, PANEL) for name in titles or [caption(snapshot) for snapshot in snapshots]]
-    lines = max(name.count("\n") for name in names)
+    bar = BAR + CHARACTER * max(map(len, names), default=0)
+    width = PAGE if across > 1 else COLUMN
+    side = (width - bar) / across
+    titled = [_wrapped(name, CHARACTERS * side) for name in titles or [caption(snapshot) for snapshot in snapshots]]
+    lines = max(name.count("\n") for name in titled)
     limits = _limits(points)
     with style():
-        figure = new_figure(1.0 + 2.7 * across, 0.5 + (2.7 + 0.16 * lines) * down)
+        figure = new_figure(width, (side + 0.25 + 0.13 * lines) * down + (0.2 if title else 0.0))
         panels = figure.subplots(down, across, squeeze=False)
         for place, panel in enumerate(panels.flat):
             if place >= len(snapshots):
                 panel.set_visible(False)
                 continue
-            _scatter(panel, snapshots[place], points[place], colour, limits, count)
-            panel.set_title(names[place])
-        _bar(figure, list(panels.flat), colour, count)
-        figure.suptitle(_wrapped(title, CHARACTERS * figure.get_figwidth()), x=0.01, ha="left")
+            _scatter(panel, snapshots[place], points[place], colour, limits, count, (side / SIDE) ** 2)
+            panel.set_title(titled[place], fontsize=7)
+        _bar(figure, list(panels.flat), colour, count, names)
+        if title:
+            figure.suptitle(_wrapped(title, CHARACTERS * figure.get_figwidth()), x=0.01, ha="left")
     return figure
 
 
@@ -129,9 +136,11 @@ def _check(snapshots: Sequence[Snapshot], points: Sequence[np.ndarray], colour: 
 
 
 def _limits(points: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of both axes: of a square around all points."""
     joint = np.concatenate(list(points))
-    margin = 0.04 * np.ptp(joint, axis=0) + 1e-9
-    return joint.min(0) - margin, joint.max(0) + margin
+    low, high = joint.min(0), joint.max(0)
+    half = 0.54 * (high - low).max() + 1e-9
+    return (low + high) / 2 - half, (low + high) / 2 + half
 
 
 def _count(snapshots: Sequence[Snapshot], colour: str) -> int:
@@ -146,18 +155,23 @@ def _hues(count: int) -> np.ndarray:
     return to_rgba_array(TEN[:count]) if count <= len(TEN) else colormaps["hsv"](np.arange(count) / count)
 
 
-def _bar(figure: Figure, panels: list[Axes], colour: str, count: int) -> None:
+def _bar(figure: Figure, panels: list[Axes], colour: str, count: int, names: Sequence[str] = ()) -> None:
     """The hues of 0..count-1, as a colour bar beside the panels."""
     shown = ScalarMappable(Normalize(-0.5, count - 0.5), ListedColormap(_hues(count)))
-    figure.colorbar(shown, ax=panels, label=colour, ticks=MaxNLocator(12, integer=True), aspect=30, fraction=0.05)
+    ticks = range(count) if names else MaxNLocator(12, integer=True)
+    bar = figure.colorbar(shown, ax=panels, label=colour, ticks=ticks, aspect=30, fraction=0.05)
+    if names:
+        bar.set_ticklabels(names[:count])
 
 
-def _scatter(panel: Axes, snapshot: Snapshot, points: np.ndarray, colour: str, limits, count: int) -> None:
+def _scatter(
+    panel: Axes, snapshot: Snapshot, points: np.ndarray, colour: str, limits, count: int, size: float = 1.0
+) -> None:
     hues = _hues(count)[snapshot.labels if colour == "class" else snapshot.clients]
     for client in np.unique(snapshot.clients):
         mine = snapshot.clients == client
         shape = SHAPES[client % len(SHAPES)] if colour == "class" else "o"
-        panel.scatter(*points[mine].T, c=hues[mine], marker=shape, s=11, lw=0, alpha=0.8)
+        panel.scatter(*points[mine].T, c=hues[mine], marker=shape, s=11 * size, lw=0, alpha=0.8)
     (left, low), (right, high) = limits
     panel.set(xlim=(left, right), ylim=(low, high), xticks=[], yticks=[], aspect="equal")
 

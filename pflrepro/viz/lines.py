@@ -12,7 +12,7 @@ import numpy as np
 from pflrepro.errors import UserError
 from pflrepro.style import GREY, style
 from pflrepro.viz.looks import Look
-from pflrepro.viz.panels import legend, panels
+from pflrepro.viz.panels import filled, legend, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,12 +69,13 @@ def line_figure(drawn: Sequence[LinePanel], measured: bool = False, across: int 
     labels = list(dict.fromkeys(line.label for panel in drawn for line in panel.lines))
     if not labels:
         raise UserError("there is no curve to draw")
+    titles, above = filled(*(panel.title for panel in drawn))
     with style():
-        figure, axes = panels(len(drawn), 2.1, labels, across, wide=len(labels) > MANY)
-        for axis, panel in zip(axes, drawn, strict=True):
+        figure, axes = panels(len(drawn), 2.1 + above, labels, across, wide=len(labels) > MANY)
+        for axis, panel, title in zip(axes, drawn, titles, strict=True):
             for place, line in enumerate(panel.lines):
                 _draw(axis, line, place, len(panel.lines), measured)
-            axis.set(title=panel.title, xlabel=panel.xlabel, ylabel=textwrap.fill(panel.ylabel, 24))
+            axis.set(title=title, xlabel=panel.xlabel, ylabel=textwrap.fill(panel.ylabel, 24))
             if panel.log:
                 axis.set_xscale("log")
             if measured:

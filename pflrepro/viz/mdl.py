@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from pflrepro.errors import UserError
 from pflrepro.metrics.mdl import Curve
-from pflrepro.style import new_figure, style
+from pflrepro.style import MARKERS, new_figure, style
+from pflrepro.viz.panels import legend, panels
 
 
 def learning_curves(curves: Mapping[str, Sequence[Curve | None]], title: str = "") -> Figure:
@@ -48,6 +49,8 @@ def learning_curves(curves: Mapping[str, Sequence[Curve | None]], title: str = "
 def by_layer(lengths: Mapping[str, Mapping[str, float]], unit: str = "nats", title: str = "") -> Figure:
     """Codelength over layers, one line a name (a method, or before and after local training); lower is better.
 
+    As wide as a column of text; the axis shows where the lengths are, it does not begin at zero.
+
     Args:
         lengths: name -> layer -> codelength; NaN is left out.
     """
@@ -55,22 +58,15 @@ def by_layer(lengths: Mapping[str, Mapping[str, float]], unit: str = "nats", tit
     if not layers:
         raise UserError("there is no codelength to draw")
     with style():
-        figure = new_figure(5.6, 3.2)
-        panel = figure.subplots()
+        figure, (panel,) = panels(1, 2.1, list(lengths))
         for place, (name, row) in enumerate(lengths.items()):
-            panel.plot(
-                range(len(layers)),
-                [row.get(layer, float("nan")) for layer in layers],
-                "o-",
-                color=_colour(place),
-                label=name,
-            )
+            values = [row.get(layer, float("nan")) for layer in layers]
+            look = {"color": _colour(place), "marker": MARKERS[place % len(MARKERS)]}
+            panel.plot(range(len(layers)), values, label=name, **look)
         panel.set_xticks(range(len(layers)), layers)
-        panel.set_xlabel("layer")
-        panel.set_ylabel(f"MDL ({unit})")
-        panel.set_ylim(bottom=0)
-        figure.suptitle(title, x=0.01, ha="left")
-        figure.legend(loc="outside right center")
+        panel.margins(x=0.15)
+        panel.set(title=title, xlabel="layer", ylabel=f"MDL ({unit})")
+        legend(figure, [panel])
     return figure
 
 

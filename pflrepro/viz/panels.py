@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ LAST = ("published",)  # entries of a legend behind all others
 TICKS = 6  # of an axis, at most
 CHARACTER = 0.054  # inches of a character of the legend
 LEGEND_LINE = 0.17  # inches
+LABEL = 25  # characters of a line above or below one of three panels
+LABEL_LINE = 0.13  # inches
 
 
 def panels(
@@ -40,6 +43,12 @@ def panels(
         # Ticks whose number does not depend on a panel's size: the layout would leave room for others than are drawn.
         panel.locator_params(nbins=TICKS, steps=(1, 2, 5, 10))
     return figure, made[:count]
+
+
+def filled(*texts: str) -> tuple[list[str], float]:
+    """Titles or labels of panels in lines that fit one of three panels, and the inches that their further lines take."""
+    found = [textwrap.fill(text, LABEL) for text in texts]
+    return found, LABEL_LINE * max((text.count("\n") for text in found), default=0)
 
 
 def legend(figure: Figure, drawn: Sequence[Axes]) -> None:

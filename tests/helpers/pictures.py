@@ -14,7 +14,7 @@ LEAST = 7.0  # points of type
 
 
 def check_print(figure: Figure) -> None:
-    """As wide as a column or a page, no title, no type below 7 points, nothing cut, no ticks of an axis over each other."""
+    """As wide as a column or a page, no title, no type below 7 points, nothing cut, no ticks over each other, nor titles or labels."""
     assert figure.get_figwidth() in (COLUMN, PAGE)
     assert figure.get_suptitle() == ""
     with style():
@@ -23,6 +23,9 @@ def check_print(figure: Figure) -> None:
     for text in figure.findobj(Text):
         if text.get_visible() and text.get_text().strip():
             assert text.get_fontsize() >= LEAST, text
+    beside = [text for panel in figure.axes for text in (panel._left_title, panel.xaxis.label) if text.get_text()]
+    for one, other in itertools.combinations(beside, 2):
+        assert not one.get_window_extent().overlaps(other.get_window_extent()), (one.get_text(), other.get_text())
     for panel in figure.axes:
         assert panel.get_tightbbox().xmin >= page.xmin and panel.get_tightbbox().xmax <= page.xmax
         for axis in (panel.xaxis, panel.yaxis):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from helpers.printed import claimed
 
 from pflrepro.algorithms import build_method
 from pflrepro.experiments.config import Experiment
-from pflrepro.metrics.predictions import predict
+from pflrepro.metrics.predictions import Predictions, predict
+from pflrepro.papers import grpfed
 from pflrepro.papers.numbers import published
 from pflrepro.papers.registry import select
 from pflrepro.papers.studies import Study
@@ -107,6 +110,37 @@ def test_one_run_serves_all_scores_and_figures(at) -> None:
     (one,) = found
     middle = experiment(at("grpfed/figure4", "fast"), "beta-0.5", "T_l")
     assert middle.method() == one.method() and middle.changed(options=()) == one
+
+
+def test_figures_1_and_5_show_the_clients_that_their_numbers_are_of(at, monkeypatch) -> None:
+    """Test samples by class: of the 46 records the first is nearest to all, the last farthest."""
+    counts = np.tile([[4, 2, 2]], (46, 1))
+    counts[-1] = [0, 0, 8]
+    owner, labels = (np.repeat(each, counts.ravel()) for each in (np.repeat(np.arange(46), 3), np.tile([0, 1, 2], 46)))
+    right = np.eye(3)[labels]
+    found = Predictions(
+        3, False, labels, owner, right, np.tile(labels, (46, 1)), right, "probabilities", right, None, clients=46
+    )
+    monkeypatch.setattr(grpfed, "predictions_of", lambda evidence: found)
+    data = at("grpfed/figure5").experiments(grpfed.FEDAVG, grpfed.FIGURE5.columns[0])[0].data
+    evidence = SimpleNamespace(run=SimpleNamespace(experiment=SimpleNamespace(data=data)))
+    study = SimpleNamespace(artefact=grpfed.FIGURE5, evidence=lambda row, column: [evidence])
+    monkeypatch.setitem(
+        grpfed.DATASETS, data.dataset, replace(grpfed.DATASETS[data.dataset], class_names=("N", "L", "R"))
+    )
+    shown = grpfed.classes_of_two(study)
+    assert [name.split(",")[0] for name in shown] == [
+        "all 46 clients",
+        "upper client (nearest): patient 100",
+        "lower client (farthest): patient 234",
+    ]
+    np.testing.assert_allclose(shown.iloc[:, 1], [50, 25, 25])
+    np.testing.assert_allclose(shown.iloc[:, 2], [0, 0, 100])
+    bars = grpfed.f1_of_clients(study)
+    assert bars["FedAvg"].tolist() == [100.0] * 5 and bars.index[0] == "all 46 clients"
+    assert bars.index[-1].startswith("patient 234 (0.7")
+    nothing = SimpleNamespace(artefact=grpfed.FIGURE5, evidence=lambda row, column: [])
+    assert grpfed.classes_of_two(nothing) is None and grpfed.f1_of_clients(nothing) is None
 
 
 def test_figure_1_keeps_the_order_of_its_panels(at) -> None:

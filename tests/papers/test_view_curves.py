@@ -1,5 +1,7 @@
 """Curves: what is drawn of a run, mean over seeds, published levels, axes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.pictures import check_print, labels, lines, panel_title
@@ -8,6 +10,7 @@ from helpers.studies import DBE, FEDAVG, FEDPER, A, B, make_artefact, make_cell,
 from pflrepro.errors import UserError
 from pflrepro.papers.artefact import STAND_IN
 from pflrepro.papers.views.curves import Curves
+from pflrepro.papers.views.layers import Layers
 
 CELLS = (
     make_cell(FEDAVG, A, [[10, 84, 60], [10, 20, 88]], printed=(85.85, 0.2)),
@@ -92,6 +95,30 @@ def test_the_axis_of_long_curves_shows_where_they_end():
     rise = [min(80, 8 * test) for test in range(20)]
     (panel,) = drawn(Curves(), make_cell(FEDAVG, A, [rise]), make_cell(FEDPER, A, [[r - r // 4 for r in rise]])).axes
     assert panel.get_ylim() == (50.0, 81.5), "ten points below the poorer one's best; 5 % of the range above the best"
+
+
+def test_a_figure_may_show_the_whole_rise():
+    long = make_cell(FEDAVG, A, [[5 * test for test in range(12)]])
+    low = [drawn(Curves(zoom=zoom), long).axes[0].get_ylim()[0] for zoom in (True, False)]
+    assert low[0] == pytest.approx(45.0) and low[1] < 0
+
+
+def test_lengths_over_layers_are_a_line_a_group():
+    """DBE Figure 1(c): the columns' labels are the layers; a layer without a number leaves a gap."""
+    columns = tuple(
+        replace(A, key=f"{when}/{layer}", group=when, label=layer)
+        for when in ("before", "after")
+        for layer in ("c1", "c2")
+    )
+    cells = [make_cell(FEDAVG, each, [[10, 20 + place]]) for place, each in enumerate(columns[:3])]
+    study = make_study(make_artefact(columns=columns), [*cells, make_cell(FEDAVG, columns[3])])
+    (figure,) = Layers("fedavg", tuple(each.key for each in columns)).figures(study).values()
+    check_print(figure)
+    (panel,) = figure.axes
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["c1", "c2"]
+    assert labels(figure) == ["before", "after"]
+    np.testing.assert_array_equal([line.get_ydata() for line in panel.lines], [[20, 21], [22, np.nan]])
+    assert Layers("fedper", ("before/c1",)).figures(study) == {}
 
 
 def test_nothing_is_drawn_where_nothing_was_run():

@@ -1,12 +1,16 @@
 """Points and bars: ours beside what is printed, how less than the paper's setting is marked."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.pictures import check_print, labels, panel_title
 from helpers.studies import DBE, FEDAVG, FEDPER, A, B, make_artefact, make_cell, make_study
 
 from pflrepro.errors import UserError
 from pflrepro.papers.artefact import REDUCED, STAND_IN, row
+from pflrepro.papers.measures import ACCURACY
 from pflrepro.papers.views.bars import Bars, ClassBars
 from pflrepro.papers.views.points import Points
 from pflrepro.viz.bars import share_figure
@@ -95,6 +99,19 @@ def test_bars_of_groups_begin_at_zero_and_say_their_numbers():
     assert [panel_title(panel) for panel in panels] == ["FMNIST, practical", "Cifar100, practical"]
 
 
+def test_long_titles_and_measures_stand_in_lines_of_their_own():
+    measure = replace(ACCURACY, title="T_p: a client's model, on its own test data (macro-F1)")
+    columns = tuple(
+        replace(
+            A, key=key, label="personalisation T_p", group="CIFAR-10 long-tailed (rho=0.7, tau=0.5)", measure=measure
+        )
+        for key in "abc"
+    )
+    cells = [make_cell(FEDAVG, each, [[10, 84]]) for each in columns]
+    for view in (Points(), Bars((("accuracy of all clients and of a few", ("fedavg",)),))):
+        assert all("\n" in panel_title(panel) for panel in drawn(view, cells, columns=columns).axes)
+
+
 def test_rows_of_one_method_differ_and_its_own_settings_keep_the_look():
     rows = (FEDAVG, row("without", "dbe", key="w", kappa=0.0), DBE)
     cells = [make_cell(each, A, [[10, 50]]) for each in rows]
@@ -105,7 +122,8 @@ def test_rows_of_one_method_differ_and_its_own_settings_keep_the_look():
 
 def test_bars_of_every_class():
     found = {"one sample": np.array([5.0, 95.0, 0.0]), "all": np.array([20.0, 79.96, 0.04])}
-    view = ClassBars(lambda study: found if study.cells else {}, "predictions (%)", compared=True)
+    shown = pd.DataFrame(found, index=list("012"))
+    view = ClassBars(lambda study: shown if study.cells else None, "predictions (%)", compared=True)
     figure = drawn(view)
     left, right = figure.axes
     np.testing.assert_allclose([bar.get_width() for bar in right.patches], found["all"])
@@ -117,5 +135,6 @@ def test_bars_of_every_class():
     assert frame["class"].tolist() == ["0", "1", "2"] and frame["all"].sum() == pytest.approx(100)
     empty = make_study(make_artefact())
     assert (view.figures(empty), view.frame(empty)) == ({}, None)
+    assert replace(view, kept=False).frame(make_study(make_artefact(), CELLS)) is None, "the cells are the csv"
     with pytest.raises(UserError, match=r"of 2 classes, not of the shapes \[\[3\], \[3\]\]"):
         share_figure(found, ("a", "b"), "x")

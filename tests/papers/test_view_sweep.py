@@ -56,6 +56,8 @@ def test_columns_together_are_lines_of_one_panel():
     (panel,) = figure.axes
     assert labels(figure) == ["FMNIST, practical", "Cifar100, practical"]
     assert panel.get_ylabel() == "test accuracy (%)"
+    (named,) = drawn(Sweep(pairs, "x", together=True, ylabel="score (%)"), artefact, cells).axes
+    assert named.get_ylabel() == "score (%)"
     assert panel.containers[0].lines[0].get_xdata().tolist() == [1, 2, 3]
     colours = {bar.lines[0].get_color() for bar in panel.containers}
     assert len(colours) == 2

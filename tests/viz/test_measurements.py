@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from helpers.pictures import check_print
 from matplotlib.colors import to_rgba_array
 
 from pflrepro.errors import UserError
@@ -29,7 +30,7 @@ def test_learning_curves_and_layers() -> None:
     drawn(figure)
     layers = mdl.by_layer({"a": {"conv1": 3.0, "fc1": 1.0}, "b": {"fc1": 2.0}})
     np.testing.assert_array_equal([line.get_ydata() for line in layers.axes[0].lines], [[3, 1], [np.nan, 2]])
-    drawn(layers)
+    check_print(layers)
     with pytest.raises(UserError, match="no learning curve"):
         mdl.learning_curves({"none": [None]})
     with pytest.raises(UserError, match="no codelength"):
@@ -87,7 +88,10 @@ def test_planes_share_their_limits_and_move(tmp_path) -> None:
         assert left.get_xlim() == right.get_xlim() and left.get_xlim()[0] < -6 < 6 < left.get_xlim()[1]
         assert right.get_title(loc="left") == "round 2, after local training"
         assert [len(dots.get_offsets()) for dots in left.collections] == [2, 1, 1]
-        drawn(figure)
+        check_print(figure)
+    named = embedding.planes(snapshots[:1], points[:1], names=("World", "Sports", "Business"))
+    check_print(named)
+    assert [tick.get_text() for tick in named.axes[-1].get_yticklabels()] == ["World", "Sports", "Business"]
     path = embedding.animation(snapshots, points, tmp_path / "moving.gif", seconds=0.2)
     assert path.read_bytes()[:3] == b"GIF" and list(tmp_path.iterdir()) == [path]
     with pytest.raises(UserError, match="one plane a snapshot is needed"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from pflrepro.papers.views.points import number
 from pflrepro.papers.views.rows import axis, cell, chosen, own_rows, row_looks
@@ -52,32 +50,30 @@ class Bars(Shown):
 
 @dataclass(frozen=True)
 class ClassBars(Shown):
-    """Bars of every class.
+    """Bars of every class (or client), a panel a column.
 
     Attributes:
-        read: gives of a study title -> [C] percent, empty where nothing was run.
+        read: gives of a study percents, a line a class, its name as index, and a column a panel; None where nothing was run.
         xlabel: what is counted.
-        names: of the classes, by default their numbers.
-        compared: the first is what the others are compared with.
+        compared: the first panel is what the others are compared with.
+        kept: whether its numbers are the artefact's csv, in place of the cells.
     """
 
-    read: Callable[[Any], Mapping[str, np.ndarray]]
+    read: Callable[[Any], pd.DataFrame | None]
     xlabel: str
-    names: tuple[str, ...] = ()
     compared: bool = False
+    kept: bool = True
     name: str = "shares"
 
     def figures(self, study: Any) -> dict[str, Figure]:
         """Nothing where nothing was run."""
         found = self.read(study)
-        return {self.name: share_figure(found, self._names(found), self.xlabel, self.compared)} if found else {}
+        if found is None:
+            return {}
+        panels = {title: found[title].to_numpy() for title in found}
+        return {self.name: share_figure(panels, tuple(found.index), self.xlabel, self.compared)}
 
     def frame(self, study: Any) -> pd.DataFrame | None:
         """A line a class."""
-        import pandas as pd
-
-        found = self.read(study)
-        return pd.DataFrame(found, index=pd.Index(self._names(found), name="class")).reset_index() if found else None
-
-    def _names(self, found: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-        return self.names or tuple(map(str, range(len(next(iter(found.values()))))))
+        found = self.read(study) if self.kept else None
+        return None if found is None else found.rename_axis("class").reset_index()

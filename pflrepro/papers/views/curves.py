@@ -72,6 +72,7 @@ class Curves(Shown):
         over: `rounds`, or `seconds` of training so far.
         rows, columns: keys (none: all that are run).
         smooth: tests of a moving mean, odd; 1: none.
+        zoom: whether accuracies show where long curves end, not how they rise.
     """
 
     kinds: tuple[str, ...] = ("accuracy",)
@@ -79,6 +80,7 @@ class Curves(Shown):
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     smooth: int = 1
+    zoom: bool = True
     name: str = "curves"
 
     def __post_init__(self) -> None:
@@ -101,7 +103,7 @@ class Curves(Shown):
                 if lines:
                     xlabel = "round" if self.over == "rounds" else "seconds of training"
                     titles = (column.label, xlabel, axis(kind.title, kind.unit))
-                    drawn.append(LinePanel(*titles, tuple(lines), zoom=kind.unit == "%"))
+                    drawn.append(LinePanel(*titles, tuple(lines), zoom=self.zoom and kind.unit == "%"))
         across = min(len(self.kinds), 3) if len(self.kinds) > 1 else 3
         return {self.name: line_figure(drawn, across=across)} if drawn else {}
 

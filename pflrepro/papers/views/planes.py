@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pflrepro.data.datasets import DATASETS
 from pflrepro.experiments.result import Moment
 from pflrepro.papers.measures import Evidence
 from pflrepro.papers.model_measures import POINTS, separation
@@ -44,6 +45,7 @@ class Planes(Shown):
     Attributes:
         numbers: of `model_measures.SEPARATIONS`, beside each panel, of the features, not of the plane.
         colour: of the points, `class` (marker shape = client) or `client`.
+        named: whether the colour bar has the classes' names, not their numbers.
         limit: samples a panel.
         name: of the figure, "" for the main one.
     """
@@ -51,6 +53,7 @@ class Planes(Shown):
     shots: tuple[Shot, ...]
     numbers: tuple[str, ...] = ("class separation",)
     colour: str = "class"
+    named: bool = False
     limit: int = POINTS
     perplexity: float = 30.0
     seed: int = 0
@@ -120,7 +123,8 @@ class Planes(Shown):
             numbers = (f"{kind} {value:.2f}" for kind, value in self.measured(shot, evidence).items())
             titles.append("\n".join((self.title(study, shot), *numbers)))
         shown = [panels[shot] for shot in found]
-        return {self.name: planes(shown, [each.points for each in shown], titles, self.colour)}
+        names = DATASETS[next(iter(found.values())).run.experiment.data.dataset].class_names if self.named else ()
+        return {self.name: planes(shown, [each.points for each in shown], titles, self.colour, names=names)}
 
     def notes(self, study: Any) -> list[str]:
         found = self.evidence(study)

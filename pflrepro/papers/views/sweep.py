@@ -48,6 +48,7 @@ class Sweep(Shown):
         lines: (label, row keys), by default one line of all rows.
         columns: keys, by default all; one panel each, or with `together` one line each in one panel.
         log: x in powers of ten.
+        ylabel: where several measures share a panel; by default their unit.
     """
 
     x: Callable[[Row], float] | tuple[tuple[str, float], ...]
@@ -56,6 +57,7 @@ class Sweep(Shown):
     columns: tuple[str, ...] = ()
     together: bool = False
     log: bool = False
+    ylabel: str = ""
     name: str = "sweep"
 
     def figures(self, study: Any) -> dict[str, Figure]:
@@ -75,7 +77,8 @@ class Sweep(Shown):
         for key, lines in made.items():
             shown = [by_key[key]] if key else columns
             titles, units = ({getattr(column.measure, name) for column in shown} for name in ("title", "unit"))
-            ylabel = axis(*titles, *units) if len(titles) == len(units) == 1 else ", ".join(units)
+            alike = len(titles) == len(units) == 1
+            ylabel = self.ylabel or (axis(*titles, *units) if alike else ", ".join(units))
             title = "" if self.together else shown[0].label
             drawn.append(LinePanel(title, self.xlabel, ylabel, tuple(lines), log=self.log))
         return {self.name: line_figure(drawn, measured=True)} if drawn else {}

@@ -128,10 +128,12 @@ def column(
     rows: Iterable[str] | None = None,
     plugins: str = "",
     options: Mapping[str, Any] | None = None,
+    digits: int | None = None,
     **printed: str,
 ) -> Column:
     """A column; `printed`: `dataset`, `model`, `setting` of the published files. Its label is the setting's by default."""
     more = {
+        "digits": digits,
         "rows": None if rows is None else tuple(rows),
         "plugins": plugins,
         "options": tuple((options or {}).items()),

@@ -24,15 +24,19 @@ from pflrepro.papers.settings import (
     Setting,
 )
 from pflrepro.papers.views.curves import Curves
+from pflrepro.papers.views.layers import Layers
 from pflrepro.papers.views.planes import Planes, Shot
-from pflrepro.papers.views.table import Table
+from pflrepro.papers.views.table import Change, Table
 
 TINY_PROBE = {"hidden": (16,), "lr": 1e-3, "steps": 10, "sizes": 3, "seeds": 1}
 
 
 def length(layer: str, metric: str = "MDL_bits") -> Measure:
     """The description length at a layer: the papers' probe at their scale, a cheap one at smaller ones."""
-    cheaper = (("fast", mdl(layer, CHEAP_PROBE, 5)), ("smoke", mdl(layer, TINY_PROBE, 2)))
+    cheaper = (
+        ("fast", mdl(layer, CHEAP_PROBE, 5, metric=metric)),
+        ("smoke", mdl(layer, TINY_PROBE, 2, metric=metric)),
+    )
     return replace(mdl(layer, metric=metric), cheaper=cheaper)
 
 
@@ -72,6 +76,8 @@ def split(position: str, at: str) -> Row:
 # ---- Tables 1 and 7: where the bias stands -------------------------------------------------------------------------------------
 CNN_LAYERS = (("CONV1-CONV2", "conv1"), ("CONV2-FC1", "conv2"), ("FC1-FC2", "fc1"))
 CNN_SPLITS = tuple(split(name, f"cnn4@{layer}") for name, layer in CNN_LAYERS)
+_SPLIT_KEYS = tuple(each.key for each in CNN_SPLITS)
+_LENGTHS = tuple(f"mdl/{layer}" for _, layer in (*CNN_LAYERS, ("Logits", "logits")))
 TABLE1 = Artefact(
     "dbe/table1",
     "DBE Table 1: description length at each layer, by the position of DBE",
@@ -97,10 +103,8 @@ TABLE1 = Artefact(
             "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds, a cheap probe on 5 clients, one seed",
             every=5,
             share=0.25,
-            rows=("fedper", "fedrep", "fedavg", *(each.key for each in CNN_SPLITS)),
-            instead=dict.fromkeys(
-                ("mdl/conv1", "mdl/conv2", "mdl/fc1", "mdl/logits", "accuracy", "tuned", "bias"), CIFAR100_PRACTICAL
-            ),
+            rows=("fedper", "fedrep", "fedavg", *_SPLIT_KEYS),
+            instead=dict.fromkeys((*_LENGTHS, "accuracy", "tuned", "bias"), CIFAR100_PRACTICAL),
         )
     ),
     claims=(
@@ -110,7 +114,14 @@ TABLE1 = Artefact(
         ),
         *(above(each.key, "fedavg", ("accuracy",), source="DBE section 5.1.1") for each in CNN_SPLITS),
     ),
-    views=(Table(),),
+    views=(
+        Table(
+            changes=(
+                Change("percent", _LENGTHS, row="fedavg", rows=_SPLIT_KEYS),
+                Change("points", ("accuracy",), row="fedavg", rows=_SPLIT_KEYS),
+            )
+        ),
+    ),
     sources=("dbe_table1", "dbe_table5", LEADERBOARD),
     about="How generic the features of each layer are (the shorter the description of the labels, the more), with DBE behind the "
     "first, the second or the third layer: DBE makes them more generic than other methods do.",
@@ -200,16 +211,20 @@ TABLE2 = Artefact(
 )
 HOSTS = tuple(each for each in GLOBAL if each.key != "fedavg")
 WITH_DBE = tuple(row(f"{host.label}+DBE", f"{host.algorithm}+dbe", by_model=_KAPPA) for host in HOSTS)
+_PAIRS = tuple(
+    tuple(replace(each, group=each.label, label=each.group) for each in both(*how))
+    for how in (
+        ("cifar100", CIFAR100_PRACTICAL, "Cifar100"),
+        ("tiny", TINY_PRACTICAL, "TINY"),
+        ("tiny-resnet18", TINY_RESNET, "TINY*"),
+        ("agnews", AGNEWS_PRACTICAL, "AG News"),
+    )
+)
 TABLE4 = Artefact(
     "dbe/table4",
     "DBE Table 4: DBE on other methods",
     rows=(*HOSTS, *WITH_DBE),
-    columns=(
-        *both("cifar100", CIFAR100_PRACTICAL, "Cifar100"),
-        *both("tiny", TINY_PRACTICAL, "TINY"),
-        *both("tiny-resnet18", TINY_RESNET, "TINY*"),
-        *both("agnews", AGNEWS_PRACTICAL, "AG News"),
-    ),
+    columns=tuple(each for half in zip(*_PAIRS, strict=True) for each in half),  # all lengths, then all accuracies
     scales=scales(
         fast(
             60,
@@ -246,7 +261,10 @@ FIGURE_FAST = scales(
 
 
 def _both_ways(layer: str, after: bool) -> Measure:
-    cheaper = (("fast", mdl(layer, CHEAP_PROBE, 5, after)), ("smoke", mdl(layer, TINY_PROBE, 2, after)))
+    cheaper = (
+        ("fast", mdl(layer, CHEAP_PROBE, 5, after, metric="")),
+        ("smoke", mdl(layer, TINY_PROBE, 2, after, metric="")),
+    )
     return replace(mdl(layer, after=after, metric=""), cheaper=cheaper)
 
 
@@ -272,7 +290,14 @@ FIGURE1 = Artefact(
         for _, layer in CNN_LAYERS
     ),
     views=(
-        Planes((Shot("fedavg", "tiny"), Shot("fedavg", "tiny", after=True)), numbers=("class separation", _APART)),
+        Planes(
+            (
+                Shot("fedavg", "tiny", title="(a) FedAvg, before local training"),
+                Shot("fedavg", "tiny", after=True, title="(b) FedAvg, after local training"),
+            ),
+            numbers=("class separation", _APART),
+        ),
+        Layers("fedavg", tuple(f"{when}/{layer}" for when in ("before", "after") for _, layer in CNN_LAYERS), name="c"),
         Table(),
     ),
     about="FedAvg's features before and after a local training: after it they gather by client, and the description of the labels "
@@ -287,12 +312,12 @@ FIGURE3 = Artefact(
     views=(
         Planes(
             tuple(
-                Shot(name, "tiny", layer, after, title=f"{title}, {'after' if after else 'before'}")
-                for after in (False, True)  # a row of three panels each
-                for name, layer, title in (
-                    ("fedavg", "features", "FedAvg"),
-                    ("fedavg+dbe", "features", "DBE, generic z^g"),
-                    ("fedavg+dbe", "embedded", "DBE, z with the bias"),
+                Shot(name, "tiny", layer, after, title=f"({letters[after]}) {title}, {'after' if after else 'before'}")
+                for after in (False, True)  # a row of three panels each; the letters are the paper's [inferred]
+                for name, layer, title, letters in (
+                    ("fedavg", "features", "FedAvg", "ab"),
+                    ("fedavg+dbe", "features", "DBE, generic z^g", "cd"),
+                    ("fedavg+dbe", "embedded", "DBE, z with the bias", "ef"),
                 )
             ),
             numbers=(_APART, "Fisher ratio of clients"),
@@ -316,7 +341,7 @@ FIGURE5 = Artefact(
         ),
         seeds=1,
     ),
-    views=(Planes((Shot("fedavg+dbe", "agnews"),), numbers=("class separation",)),),
+    views=(Planes((Shot("fedavg+dbe", "agnews"),), numbers=("class separation",), named=True),),
     sources=("dbe_table5", LEADERBOARD),
     about="t-SNE of DBE's generic features of four kinds of news, coloured by kind: four groups.",
 )
@@ -329,7 +354,7 @@ FIGURE4 = Artefact(
     scales=scales(
         fast(100, "a quarter of the training data, 100 rounds, tests every 5, one seed", every=5, share=0.25), seeds=1
     ),
-    views=(Curves(("objective", "accuracy"), name=""),),
+    views=(Curves(("objective", "accuracy"), zoom=False, name=""),),
     sources=("dbe_table5", LEADERBOARD),
     about="The clients' objective, with the regularisation, and the test accuracy over rounds: no divergence. The data set is not "
     "legible in the text at hand: FMNIST [recalled].",

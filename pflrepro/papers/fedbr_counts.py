@@ -72,7 +72,7 @@ TABLE7 = Artefact(
     "fedbr/table7",
     "FedBR Table 7: parameters that travel, and simulation time",
     scales=every_scale("counted on the networks and methods themselves"),
-    views=(Sizes(SIZES + SECONDS),),
+    views=(Sizes(tuple(each for network in NETWORKS for each in (*SIZES, *SECONDS) if each.model == network[2])),),
     sources=("fedbr_table7",),
     about="Millions of numbers that a client receives before a round: the network, with FedCM its momentum too, with MOON and FedBR a "
     "projection.",

@@ -103,6 +103,7 @@ class Measure:
         printed: what a published value is multiplied with to have our unit.
         moments: whose models it needs.
         clients: whether its values are weighted means over clients.
+        spread_digits: decimals of the spread, where a paper prints others than of the number.
         rule: what it takes from a curve, in words.
         cheaper: (scale, measure): the same with less work, at a scale that cannot afford all of it.
         bounds: no value lies outside, so no interval reaches further.
@@ -119,6 +120,7 @@ class Measure:
     printed: float = 1.0
     moments: tuple[Moment, ...] = ()
     clients: bool = False
+    spread_digits: int | None = None
     rule: str = ""
     cheaper: tuple[tuple[str, Measure], ...] = ()
     bounds: tuple[float, float] = (-math.inf, math.inf)
@@ -179,8 +181,8 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
 
 
 ACCURACY = accuracy_by("best_round")  # [DBE-code, GPFL-code]: the best round's, pooled
-# pFedFDA: after the last round, weighted by test samples; printed as fractions [FDA-code]
-FDA_ACCURACY = accuracy_by("last_round", metric="test_accuracy", printed=100.0, digits=1)
+# pFedFDA: after the last round, weighted by test samples [FDA-code]; printed as fractions, .227 (.07)
+FDA_ACCURACY = accuracy_by("last_round", metric="test_accuracy", printed=100.0, digits=1, spread_digits=0)
 # FedBR: mean of the five best tested rounds, plain mean over clients [BR; BR-code]
 BR_ACCURACY = accuracy_by("mean_best_5", "clients", metric="test_accuracy_pct")
 
@@ -288,29 +290,31 @@ def minutes_of(rounds: int) -> Measure:
     return Measure(name, title, of, "min", 2, "lower", "total_runtime_minutes", settles=False)
 
 
-def _total_seconds(evidence: Evidence) -> Value:
-    return Value(float(timing(evidence.history).total))
+def _total_minutes(evidence: Evidence) -> Value:
+    return Value(float(timing(evidence.history).total) / 60.0)
 
 
-TOTAL_SECONDS = Measure(
-    "total-seconds", "seconds to the best round", _total_seconds, "s", 1, "lower", "total_time", rule="rounds x seconds"
+TOTAL_MINUTES = Measure(
+    *("total-minutes", "minutes to the best round", _total_minutes, "min", 0, "lower", "total_time_min"),
+    rule="rounds x minutes",
 )
 
 
 # ---- beside another row ----------------------------------------------------------------------------------------------------------
-def gain_over(row: str, measure: Measure = ACCURACY) -> Measure:
-    """The difference of a measure to that of another row, seed by seed."""
+def gain_over(row: str = "", measure: Measure = ACCURACY, column: str = "") -> Measure:
+    """The difference of a measure to that of another row, or of the same row in another column, seed by seed."""
 
     def of(evidence: Evidence) -> Value:
-        mine, other = measure.of(evidence), _beside(evidence, row, measure)
+        mine, other = measure.of(evidence), _beside(evidence, row, measure, column)
         if other is None:
             return Value(float("nan"))
         alike = mine.clients is not None and np.array_equal(mine.weights, other.weights)
         clients = mine.clients - other.clients if alike else None
         return Value(mine.number - other.number, clients, mine.weights if alike else None)
 
-    title = f"gain in {measure.title} over {row}"
-    return replace(measure, name=f"{measure.name}-over-{row}", title=title, of=of, bounds=(-math.inf, math.inf))
+    title = f"gain in {measure.title} over {row or column}"
+    name = f"{measure.name}-over-{row or column}"
+    return replace(measure, name=name, title=title, of=of, bounds=(-math.inf, math.inf))
 
 
 def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
@@ -364,6 +368,8 @@ def accuracy_in_time_of(row: str) -> Measure:
     return Measure(f"accuracy-in-time-of-{row}", title, of, metric="", rule="five best tests, plain mean over clients")
 
 
-def _beside(evidence: Evidence, row: str, measure: Measure) -> Value | None:
-    other = evidence.beside(row)
+def _beside(evidence: Evidence, row: str, measure: Measure, column: str = "") -> Value | None:
+    """Of the cell of another row or column; "": the evidence's own."""
+    place = {name: key for name, key in (("row", row), ("column", column)) if key}
+    other = evidence.beside(**place)
     return None if other is None else measure.of(other)

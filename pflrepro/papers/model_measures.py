@@ -185,7 +185,7 @@ def tuned(
         return _best(map(ask, tried))
 
     title = f"test accuracy after {epochs} epochs of fine-tuning {' or '.join(tried)}"
-    more = {"digits": 1, "metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
+    more = _decimals(printed) | {"metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
     return Measure(f"tuned-{epochs}-{'-or-'.join(tried)}", title, of, rule=rule_of("last"), bounds=PERCENT, **more)
 
 
@@ -226,7 +226,7 @@ def newcomers(
 
     name = "-".join(("newcomers", how, str(epochs), *tried, *filter(None, [corruption])))
     title = f"test accuracy of new clients{f' under {corruption}' if corruption else ''}"
-    more = {"metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
+    more = _decimals(printed) | {"metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
     return Measure(name, title, of, rule=rule_of("last"), bounds=PERCENT, **more)
 
 
@@ -241,6 +241,11 @@ def others(data: DataConfig, dataset: str) -> DataConfig:
     whole = str(replace(spec, choice="", total=None))
     rest = spec.total - data.clients
     return replace(data, dataset=dataset, partition=new_clients(whole, data.clients, rest)[1], clients=rest)
+
+
+def _decimals(printed: float) -> dict[str, int]:
+    """Of accuracies that are printed as fractions, .227 (.07), or in percent, 36.82."""
+    return {"digits": 1, "spread_digits": 0} if printed == 100.0 else {"digits": 2}
 
 
 def _accuracy(found: Arrays) -> Value:

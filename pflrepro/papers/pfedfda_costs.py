@@ -152,12 +152,25 @@ def _share(part: str) -> Measure:
 
 
 _SETS = (("CIFAR10", CIFAR10_DEALT), ("CIFAR100", CIFAR100_DEALT), ("TinyImageNet", TINY_DEALT))
+
+
+def _digits(name: str, part: str) -> int:
+    """Four figures of each number are printed."""
+    return 3 if part == "estimation" or (name, part) == ("TinyImageNet", "interpolation") else 2
+
+
 TABLE9 = Artefact(
     "pfedfda/table9",
     "pFedFDA Table 9: where the time of a client goes",
     rows=(PFEDFDA,),
     columns=tuple(
-        column(f"{name.lower()}/{part}", setting, _share(part), label=part, group=name, dataset=name)
+        column(
+            *(f"{name.lower()}/{part}", setting, _share(part)),
+            label=part,
+            group=name,
+            digits=_digits(name, part),
+            dataset=name,
+        )
         for name, setting in _SETS
         for part in PARTS
     ),

@@ -87,7 +87,7 @@ def _sizes(dataset: str, printed: str, model: str, shape: tuple[int, ...], class
         "overhead_pct": ("overhead, %", 3, partial(overhead, model, shape, classes, features)),
     }
     return [
-        Size(label, dataset, "pFedFDA", dataset, printed, metric, setting, digits, count)
+        Size(dataset, label, "pFedFDA", dataset, printed, metric, setting, digits, count)
         for metric, (label, digits, count) in counts.items()
     ]
 

@@ -225,7 +225,7 @@ def arriving(corruption: str = "") -> Measure:
     def of(evidence: Evidence) -> Value:
         return (tried if evidence.run.experiment.algorithm in ("fedbabu", "fedpac") else own).of(evidence)
 
-    return replace(own, name=f"arriving-{corruption or 'clean'}", of=of, digits=1)
+    return replace(own, name=f"arriving-{corruption or 'clean'}", of=of)
 
 
 def _new(key: str, corruption: str, said: str) -> Column:
@@ -278,7 +278,7 @@ TABLE4 = _accuracies(
 )
 
 # ---- Table 7: digits of five domains -------------------------------------------------------------------------------------------------
-DIGIT_ACCURACY = FDA_ACCURACY.of_metric("test_accuracy_pct", digits=2)
+DIGIT_ACCURACY = replace(FDA_ACCURACY.of_metric("test_accuracy_pct", digits=2), spread_digits=None)
 GAIN = gain_over("local", DIGIT_ACCURACY)
 SHARES = (25, 50, 75, 100)
 _SUITE = (LOCAL, FEDAVG, FEDAVGFT, DITTO, FEDPAC, PFEDFDA)

@@ -122,6 +122,11 @@ class Cell:
         return self.measure.digits if self.column.digits is None else self.column.digits
 
     @property
+    def spread_digits(self) -> int:
+        """Decimals of a printed spread."""
+        return self.digits if self.measure.spread_digits is None else self.measure.spread_digits
+
+    @property
     def key(self) -> tuple[str, str]:
         return self.row.key, self.column.key
 

@@ -18,11 +18,12 @@ def number(value: float, digits: int = 2, sign: bool = False) -> str:
     return "" if math.isnan(value) else f"{value:{'+' if sign else ''},.{digits}f}"
 
 
-def mean_and_spread(mean: float, spread: float, digits: int = 2) -> str:
+def mean_and_spread(mean: float, spread: float, digits: int = 2, spread_digits: int | None = None) -> str:
     """`97.69 ± 0.05`; only the mean where the spread is unknown (a single seed, or none printed)."""
     if math.isnan(mean):
         return ""
-    return number(mean, digits) + ("" if math.isnan(spread) else f" ± {number(spread, digits)}")
+    behind = digits if spread_digits is None else spread_digits
+    return number(mean, digits) + ("" if math.isnan(spread) else f" ± {number(spread, behind)}")
 
 
 def probability(p: float) -> str:

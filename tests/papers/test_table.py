@@ -15,7 +15,7 @@ from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Value, gain_over
 from pflrepro.papers.settings import FMNIST_PRACTICAL
 from pflrepro.papers.showing import TITLES
 from pflrepro.papers.studies import Study
-from pflrepro.papers.views.table import Table
+from pflrepro.papers.views.table import Change, Table
 
 METHODS = (row("FedAvg"), row("Ditto"), row("FedRep"), row("FedAvg+DBE", "fedavg+dbe", aliases=("FedDBE",)))
 
@@ -113,8 +113,10 @@ def test_a_spread_that_is_printed_over_clients_stands_beside_ours_over_clients(s
     fill(found, "fedavg", "skewed", [10, 60, 50, 50, 62])
     ((table, notes),) = found.table().tables
     # 62 of 100 are 12, 12, 12, 13, 13 of 20: 60, 60, 60, 65, 65 %, whose unbiased deviation is sqrt(30 / 4).
-    assert table.iloc[0, -1].startswith("62.0 ± 2.7")
+    assert table.iloc[0, -1] == "62.0 ± 2.7"
     assert "spread over clients, as the paper prints it" in notes[1]
+    ((printed, _),) = Study("pfedfda/table3", "paper", store=store).table().tables
+    assert printed.iloc[0, 1] == "69.2 ± 17", "of .692 (.17): no digit that is not printed"
 
 
 def test_several_measures_have_their_units_in_the_header(store) -> None:
@@ -149,6 +151,29 @@ def test_a_view_shows_some_of_the_columns(store) -> None:
     assert [names[0] for names in first.columns] == ["", "two classes"]
     assert second.iloc[0].tolist() == ["FedAvg", "85.85 ± 0.19", "62.00 ≠"]
     assert "in brackets" not in " ".join(notes)
+
+
+def test_what_papers_print_in_brackets_is_computed_for_both(store) -> None:
+    """Of the published numbers and of ours, against another row or another column; without both numbers nothing."""
+    changes = (
+        Change("points", ("skewed",), row="fedavg", rows=("fedavg+dbe", "fedrep")),
+        Change("percent", ("pairs",), column="skewed"),
+    )
+    found = Study(make_artefact(rows=METHODS, views=(Table(changes=changes),), claims=()), "paper", store=store)
+    fill(found, "fedavg", "skewed", [10, 50, 40, 1, 1])
+    fill(found, "fedavg", "pairs", [10, 60, 40, 1, 1])
+    fill(found, "fedavg+dbe", "skewed", [10, 90, 60, 1, 1])
+    ((table, notes),) = found.table().tables
+    pairs, shares = table["two classes"]["FMNIST"], table["shares"]["FMNIST"]
+    assert shares["published"][0] == "85.85 ± 0.19" and shares["published"][3] == "**97.69** ± 0.05 (+11.84)"
+    assert [text.rpartition(" ")[0] for text in shares["ours"][[0, 3]]] == ["50.00 [-35.85]", "90.00 (+40.00) [-7.69]"]
+    assert pairs["published"][0] == "80.41 ± 0.08 (-6.34 %)"
+    assert pairs["ours"][0].startswith("60.00 (+20.00 %) [-20.41]") and pairs["ours"][3] == ""
+    assert [note for note in notes if "round brackets" in note] == [
+        "in round brackets the difference to FedAvg's, computed from the numbers that are shown",
+        "in round brackets the change in percent to FMNIST's, computed from the numbers that are shown",
+    ]
+    assert Change("times", ("a",), row="b").text(0.0, 5.0, 0) == ""
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------------------
@@ -187,6 +212,7 @@ def test_levels_of_a_header_stand_in_one_line_of_markdown() -> None:
 def test_texts_of_numbers() -> None:
     assert texts.span(1, 1, "seed") == "1 seed" and texts.span(2, 3, "seed") == "2 to 3 seeds"
     assert texts.mean_and_spread(97.694, 0.051) == "97.69 ± 0.05"
+    assert texts.mean_and_spread(22.7, 7.0, 1, 0) == "22.7 ± 7"
     assert texts.mean_and_spread(1234.5, float("nan"), 1) == "1,234.5" and texts.mean_and_spread(float("nan"), 1) == ""
 
 

@@ -40,9 +40,9 @@ def test_every_printed_number_has_its_cell(artefact) -> None:
     assert set(frame["verdict"]) <= set(VERDICTS)
     assert all(frame["reason"][frame["verdict"].isin([DIFFERS, NOT_RUN])] != ""), "a difference is explained"
     assert not artefact.trains and artefact.scale_names == ("smoke", "fast", "paper")
-    assert {note.split(":")[0] for note in artefact.views[0].notes(make_study(artefact))} == set(
-        map(marked, frame["verdict"])
-    )
+    notes = artefact.views[0].notes(make_study(artefact))
+    assert {note.split(":")[0] for note in notes} >= set(map(marked, frame["verdict"]))
+    assert all(any(reason in note for note in notes) for reason in frame["reason"])
 
 
 def test_pfedfdas_table_8_is_met_in_every_number() -> None:
@@ -64,10 +64,18 @@ def test_the_texts_have_the_printed_digits() -> None:
     def table(artefact):
         return artefact.views[0].table(make_study(artefact))
 
-    line = table(pfedfda_counts.TABLE8).set_index(["row", "column"]).loc["overhead, %", "EMNIST"]
-    assert (line["published"], line["ours"], line["verdict"]) == ("6.620", "6.620", "= equal to the reference")
-    seconds = table(fedbr_counts.TABLE7).query("row == 'FedBR'").iloc[-1]
-    assert (seconds["published"], seconds["ours"]) == ("1.19", "– not run")
+    sizes = table(pfedfda_counts.TABLE8).set_index(("", ""))
+    assert sizes.index.tolist() == ["EMNIST", "CIFAR100", "TinyImageNet", "ImageNet (1000 classes)"]
+    heads = ["backbone", "linear classifier", "Gaussian classifier", "overhead, %"]
+    assert sizes.columns.tolist() == [(head, kind) for head in heads for kind in ("published", "ours")]
+    assert sizes.loc["EMNIST", "overhead, %"].tolist() == ["6.620", "6.620 ="]
+    times = table(fedbr_counts.TABLE7).set_index(("", ""))
+    assert [times.loc["Moon", "CIFAR-10, VGG11: parameters, millions"][kind] for kind in ("published", "ours")] == [
+        "9.7",
+        "9.4 ≠",
+    ]
+    assert times["CIFAR-100, CCT: seconds"].columns.tolist() == ["published"], "of another machine: none of ours"
+    assert times.loc["FedBR", ("CIFAR-100, CCT: seconds", "published")] == "1.19"
 
 
 def test_verdicts_by_hand() -> None:

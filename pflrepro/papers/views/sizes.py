@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.papers.counted import counted
 from pflrepro.papers.numbers import PublishedNumber, find_number
-from pflrepro.papers.result import DIFFERS, EQUAL, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
+from pflrepro.papers.result import DIFFERS, EQUAL, FRAME_COLUMNS, MARKS, NOT_RUN, UNPUBLISHED, marked
 from pflrepro.papers.views.exact import line
 from pflrepro.papers.views.view import Shown
 
@@ -20,8 +20,9 @@ VERDICTS = {
     EQUAL: "equal to the printed number, to its last printed digit",
     DIFFERS: "not the printed number",
     UNPUBLISHED: "nothing printed",
-    NOT_RUN: "cannot be counted, the reason is beside it",
+    NOT_RUN: "cannot be counted, the reason is below",
 }
+MARK = {EQUAL: "=", DIFFERS: MARKS[DIFFERS]}  # behind a number of ours
 
 
 @dataclass(frozen=True)
@@ -101,15 +102,25 @@ class Sizes(Shown):
         )
 
     def table(self, study: Any) -> pd.DataFrame:
-        """One line a size, as texts."""
+        """The paper's shape, as texts: of each column the published numbers, and ours with their marks where any is counted."""
         import pandas as pd
 
-        shown = []
-        for size, found in zip(self.sizes, self.judged(study), strict=True):
-            texts = {name: size.text(found[name]) for name in ("published", "ours")}
-            labels = {"row": size.row, "column": size.column}
-            shown.append(labels | texts | {"verdict": marked(found["verdict"]), "reason": found["reason"]})
-        return pd.DataFrame(shown).replace({"ours": {"": marked(NOT_RUN)}})
+        found = {(size.row, size.column): (size, line) for size, line in self._lines(study)}
+        rows, columns = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
+        shown = [(("", ""), rows)]
+        for column in columns:
+            cells = [found[row, column] for row in rows]
+            for kind in ("published", "ours"):
+                mark = MARK if kind == "ours" else {}
+                texts = [f"{size.text(line[kind])} {mark.get(line['verdict'], '')}".strip() for size, line in cells]
+                if any(texts):
+                    shown.append(((column, kind), texts))
+        frame = pd.DataFrame([texts for _, texts in shown]).T
+        frame.columns = pd.MultiIndex.from_tuples([names for names, _ in shown])
+        return frame
+
+    def _lines(self, study: Any) -> list[tuple[Size, dict[str, Any]]]:
+        return list(zip(self.sizes, self.judged(study), strict=True))
 
     def frame(self, study: Any) -> pd.DataFrame:
         import pandas as pd
@@ -117,5 +128,11 @@ class Sizes(Shown):
         return pd.DataFrame(self.judged(study), columns=list(FRAME_COLUMNS))
 
     def notes(self, study: Any) -> list[str]:
-        there = {found["verdict"] for found in self.judged(study)}
-        return [f"{marked(verdict)}: {VERDICTS[verdict]}." for verdict in VERDICTS if verdict in there]
+        lines = self._lines(study)
+        there = {found["verdict"] for _, found in lines}
+        said = [f"{marked(verdict)}: {VERDICTS[verdict]}." for verdict in VERDICTS if verdict in there]
+        places: dict[tuple[str, str], list[str]] = {}
+        for size, found in lines:
+            if found["reason"]:
+                places.setdefault((size.column, found["reason"]), []).append(size.row)
+        return said + [f"{column} ({', '.join(rows)}): {reason}." for (column, reason), rows in places.items()]

@@ -17,6 +17,51 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OWN = "own methods"
+FORMS = {
+    "points": "the difference to",
+    "percent": "the change in percent to",
+    "times": "how many times fewer than",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a paper prints in brackets behind a number: how it differs from another number of the same table.
+
+    Both sides are computed, the published one from the printed numbers: papers round some of theirs wrongly.
+
+    Attributes:
+        form: of `FORMS`.
+        columns: keys of those whose numbers have it.
+        row, column: key of the other number's row ("": the same row) or column ("": the same column).
+        rows: keys of those that have it (none: all but `row`).
+    """
+
+    form: str
+    columns: tuple[str, ...]
+    row: str = ""
+    column: str = ""
+    rows: tuple[str, ...] = ()
+
+    def has(self, row: str, column: str) -> bool:
+        """Whether a number has it."""
+        return column in self.columns and (row in self.rows if self.rows else row != self.row)
+
+    def text(self, value: float, other: float, digits: int) -> str:
+        """`(+23.86)`, `(-5.7 %)` or `(1.9X)`; empty where a number is missing.
+
+        Example:
+            >>> change = Change("times", ("rounds",), row="fedavg")
+            >>> change.text(294.0, 550.0, 0), change.text(294.0, float("nan"), 0)
+            ('(1.9X)', '')
+        """
+        if math.isnan(value) or math.isnan(other) or (self.form != "points" and not (value and other)):
+            return ""
+        if self.form == "times":
+            return f"({other / value:.1f}X)"
+        if self.form == "percent":
+            return f"({number(100.0 * (value / other - 1.0), 2, sign=True)} %)"
+        return f"({number(value - other, digits, sign=True)})"
 
 
 @dataclass(frozen=True)
@@ -29,10 +74,12 @@ class Table(Shown):
     Attributes:
         columns: keys (None: all).
         difference: whether ours minus the published number is shown behind ours.
+        changes: what stands in round brackets behind numbers, as papers print it.
     """
 
     columns: tuple[str, ...] | None = None
     difference: bool = True
+    changes: tuple[Change, ...] = ()
 
     def table(self, study: Any) -> pd.DataFrame:
         import pandas as pd
@@ -47,7 +94,7 @@ class Table(Shown):
             label = study.artefact.label_of(column)
             head = f"{label} ({column.measure.unit})" if len(units) > 1 and column.measure.unit else label
             ours = self._head(study, column)
-            for kind, texts in (("published", self._published(cells)), (ours, self._ours(study, cells))):
+            for kind, texts in (("published", self._published(study, cells)), (ours, self._ours(study, cells))):
                 if any(texts):
                     lines = [*texts[:paper], *[""] * len(heading), *texts[paper:]]
                     columns.append(((column.group, head, kind), lines))
@@ -63,6 +110,7 @@ class Table(Shown):
         return [
             *(self._units(study).values()),
             *([self._spread(study)] if run else []),
+            *self._changed(study, shown),
             *(f"{mark} {verdict}: {VERDICTS[verdict]}" for verdict, mark in MARKS.items() if verdict in verdicts),
             *_lacking(cells, len(study.rows)),
             *self._left(study, shown),
@@ -107,11 +155,12 @@ class Table(Shown):
         ]
 
     # ---- cells -------------------------------------------------------------------------------------------------------------
-    def _published(self, cells: Sequence[Cell | None]) -> list[str]:
+    def _published(self, study: Any, cells: Sequence[Cell | None]) -> list[str]:
         def said(cell: Cell) -> str:
             if cell.printed is None:
                 return ""
-            return mean_and_spread(cell.published, cell.published_std, cell.digits) or "none"
+            text = mean_and_spread(cell.published, cell.published_std, cell.digits, cell.spread_digits) or "none"
+            return text + self._change(study, cell, lambda each: each.published)
 
         return _ranked(cells, lambda cell: cell.published, said)
 
@@ -121,12 +170,33 @@ class Table(Shown):
                 return ""
             over = cell.over_clients if study.artefact.spread == "clients" else cell.spread
             text = mean_and_spread(cell.ours, over, cell.digits) or "none"
+            if cell.level != STAND_IN:
+                text += self._change(study, cell, lambda each: each.ours)
             away = cell.ours - cell.published
             if self.difference and not math.isnan(away) and cell.level not in (STAND_IN, INSTEAD):
                 text += f" [{number(away, cell.digits, sign=True)}]"
             return f"{text} {MARKS.get(cell.verdict(study.artefact, study.outcomes), '')}".rstrip()
 
         return _ranked(cells, lambda cell: math.nan if cell.level == STAND_IN else cell.ours, said)
+
+    def _change(self, study: Any, cell: Cell, value: Callable[[Cell], float]) -> str:
+        """What stands in round brackets behind a number of a cell, with a space before it."""
+        row, column = cell.key
+        change = next((each for each in self.changes if each.has(row, column)), None)
+        other = change and study.cells.get((change.row or row, change.column or column))
+        text = change.text(value(cell), value(other), cell.digits) if other else ""
+        return f" {text}" if text else ""
+
+    def _changed(self, study: Any, shown: Sequence[Column]) -> list[str]:
+        """What the round brackets are."""
+        keys, artefact, said = {column.key for column in shown}, study.artefact, []
+        for change in self.changes:
+            other = artefact.row(change.row).label if change.row else artefact.column(change.column).label
+            if keys & set(change.columns):
+                said.append(
+                    f"in round brackets {FORMS[change.form]} {other}'s, computed from the numbers that are shown"
+                )
+        return list(dict.fromkeys(said))
 
     def _spread(self, study: Any) -> str:
         """What stands behind a number of ours."""

@@ -91,7 +91,7 @@ def test_a_stand_in_never_stands_under_the_name_of_other_data_without_saying_so(
     heads = [names for names in table.columns if names[0] == "shares"]
     assert heads == [("shares", "FMNIST", "published"), ("shares", "FMNIST", "stand-in, on digits")]
     (figure,) = study.figures().values()
-    titles = [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes]
+    titles = [(axes.get_title(loc="left") or axes.get_title()).replace("\n", " ") for axes in figure.axes]
     assert any("stand-in for FMNIST" in title for title in titles) and not any(title == "FMNIST" for title in titles)
 
 

@@ -9,6 +9,7 @@ from pflrepro.simulation import inspection as inspection
 from pflrepro.simulation import launch as launch
 from pflrepro.simulation import lifetime as lifetime
 from pflrepro.simulation import loop as loop
+from pflrepro.simulation import memory as memory
 from pflrepro.simulation import memory_order as memory_order
 from pflrepro.simulation import participants as participants
 from pflrepro.simulation import program as program

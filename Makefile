@@ -6,8 +6,8 @@ MINUTES ?= 25
 # One process a core; the tests of a file stay together, as they share what they have trained.
 PYTEST_ARGS ?= -n auto --dist loadfile
 # What is killed, cut off, filled up, merged, spread and fuzzed, in its long form: docs/reliability.md says what it holds.
-FAULTS := $(addprefix tests/,test_fuzzing.py $(addprefix experiments/test_,killed.py stopping.py store.py run.py growing.py merging.py \
-	launchers.py) $(addprefix simulation/test_,lifetime.py workers.py backends.py many_clients.py) data/test_pickles.py \
+FAULTS := $(addprefix tests/,test_fuzzing.py test_remembered.py $(addprefix experiments/test_,killed.py stopping.py store.py run.py growing.py merging.py \
+	launchers.py) $(addprefix simulation/test_,lifetime.py workers.py backends.py many_clients.py memory.py) data/test_pickles.py \
 	data/test_archives.py cli/test_main.py notebooks/test_kernels.py metrics/test_divergence.py)
 # Whether the notebooks of the site are run: off, or cache (a notebook that has not changed is not run again).
 EXECUTE ?= off

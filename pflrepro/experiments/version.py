@@ -12,13 +12,13 @@ from pflrepro import __version__
 
 _FOLDER = Path(__file__).resolve().parents[2]  # the checkout's, where the package is imported from one
 _SECONDS = 10  # a checkout on a slow network drive must not hold up a run
-_COMMAND = ("git", "-c", "safe.directory=*", "describe", "--always", "--dirty", "--exclude=*/*")
+_GIT = ("git", "-c", "safe.directory=*")
 
 
 @functools.cache
 def commit() -> str:
-    """`git describe --always --dirty` of the checkout, such as "v0.1.0-3-g2d806b9-dirty" ("-dirty": tracked files were edited);
-    else, also where git is missing or fails, "wheel " and the version. It names no place: a tag with a slash is passed over.
+    """What `git describe --always --dirty` says of the checkout, such as "v0.1.0-3-g2d806b9-dirty" ("-dirty": tracked files were
+    edited); else, also where git is missing or fails, "wheel " and the version. It names no place: a tag with a slash is passed over.
 
     Asked once a process: what is edited later is not what was imported.
     """
@@ -28,22 +28,22 @@ def commit() -> str:
 def _described(folder: Path) -> str | None:
     if not _is_checkout(folder):
         return None
+    try:
+        name = _told(folder, "describe", "--always", "--exclude=*/*")
+        # `describe --dirty` writes the index, and where it is killed it leaves a lock that stops its user's next `git add`
+        edited = _told(folder, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return f"{name}-dirty" if edited else name
+
+
+def _told(folder: Path, *words: str) -> str:
+    """What a git command answers, without a change in the repository."""
     # Git tells the programs that it starts (hooks) about their own repository, which is not the package's.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment["GIT_OPTIONAL_LOCKS"] = "0"  # several runs may ask at once
-    try:
-        done = subprocess.run(
-            _COMMAND,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=True,
-        )
-        return done.stdout.decode().strip()
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
+    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": _SECONDS, "check": True}
+    return subprocess.run([*_GIT, *words], cwd=folder, env=environment, **how).stdout.decode().strip()
 
 
 def _is_checkout(folder: Path) -> bool:

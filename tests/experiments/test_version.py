@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -52,6 +53,13 @@ def test_an_edit_of_a_tracked_file_makes_it_dirty(checkout):
     version.commit.cache_clear()
     (checkout / "pyproject.toml").write_text(PROJECT + "# edited\n")
     assert version.commit() == git(checkout, "rev-parse", "--short", "HEAD") + "-dirty"
+
+
+def test_asking_writes_nothing_into_the_repository(checkout):
+    os.utime(checkout / "pyproject.toml", (10**9, 10**9))  # what git would note in its index
+    before = (checkout / ".git" / "index").read_bytes()
+    assert not version.commit().endswith("-dirty")
+    assert (checkout / ".git" / "index").read_bytes() == before
 
 
 def test_a_tag_is_told_unless_it_looks_like_a_path(checkout):

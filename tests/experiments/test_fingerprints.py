@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import MissingData
 from pflrepro.experiments import fingerprints, identity
 from pflrepro.experiments.fingerprints import remembered_fingerprint
+from pflrepro.remembered import read_cache
 
 STAMP = (1, 2, 3)
 
@@ -26,7 +26,7 @@ def test_a_fingerprint_is_worked_out_once_a_file(tmp_path: Path) -> None:
     assert remembered_fingerprint("usps", root, (1, 2, 4), lambda: "second") == "second", "another file"
     assert remembered_fingerprint("usps", str(tmp_path / "other"), STAMP, lambda: "third") == "third"
     assert remembered_fingerprint("har", root, STAMP, lambda: "fourth") == "fourth"
-    assert sorted(json.loads(fingerprints.file().read_text()).values()) == ["first", "fourth", "second", "third"]
+    assert sorted(read_cache(fingerprints.file()).values()) == ["first", "fourth", "second", "third"]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"odd": 1}', "\x00"])

@@ -124,7 +124,9 @@ def test_a_worker_that_somebody_stopped_is_continued(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(workers, "STOPPED_SECONDS", 0.1)
     executor = get_reusable_executor(max_workers=1)
     stopped = executor.submit(signal.raise_signal, signal.SIGSTOP)
-    workers._wait(executor, [stopped, executor.submit(int, "7")])
+    left = {stopped, executor.submit(int, "7")}
+    while left:
+        left -= workers._done(executor, left)
     assert stopped.result() is None
     assert "was stopped by somebody; it is continued" in caplog.text
 

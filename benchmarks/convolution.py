@@ -13,7 +13,6 @@ Three ways to take one training gradient of the papers' CNN for m clients x batc
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -100,7 +99,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--out", type=Path)
-    arguments, load = parser.parse_args(), os.getloadavg()[0]
+    arguments = parser.parse_args()
     ways = {way: gradients(way, arguments.clients, arguments.device) for way in ("loop", "vmap", "grouped", "unfold")}
     expected = ways["loop"]()
     for way, call in ways.items():
@@ -133,7 +132,6 @@ def main() -> None:
         "`batched` keeps `vmap` as long as it is near the best way.",
         rows,
         device=arguments.device,
-        load=load,
         clients=arguments.clients,
         repetitions=arguments.repeat,
     )

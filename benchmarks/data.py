@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -105,7 +104,6 @@ def main() -> None:
     parser.add_argument("--records", type=Path, help="the folder with the MIT-BIH records")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    load = os.getloadavg()[0]
     found = {"federation of arrays in memory": repeated(federation_of_arrays, Path(), arguments.repeat)}
     with tempfile.TemporaryDirectory() as root:
         save_arrays(Path(root) / NAME / f"{NAME}.npz", images())
@@ -117,10 +115,9 @@ def main() -> None:
         arguments.out,
         "Data",
         f"Seconds, and peak memory in multiples of the samples' own: {IMAGES:,} made-up images of 64x64x3 bytes among "
-        f"{CLIENTS} clients; "
-        f"{LABELS:,} labels of {CLASSES} classes by Dirichlet(0.5) among {MANY:,} clients; heartbeats cut out of the MIT-BIH records.",
+        f"{CLIENTS} clients; {LABELS:,} labels of {CLASSES} classes by Dirichlet(0.5) among {MANY:,} clients; heartbeats cut out "
+        "of the MIT-BIH records.",
         [{"what": name} | values for name, values in found.items()],
-        load=load,
     )
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -132,7 +131,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--ways", default="together,plain,lean,bound,bound of PyTorch", help="bounds are for a CPU")
     parser.add_argument("--out", type=Path)
-    arguments, load = parser.parse_args(), os.getloadavg()[0]
+    arguments = parser.parse_args()
     width = (arguments.hidden, arguments.hidden)
     probe = Probe(hidden=width, sizes=arguments.sizes, seeds=arguments.seeds, steps=arguments.steps)
     source = torch.Generator().manual_seed(0)
@@ -156,8 +155,8 @@ def main() -> None:
         arguments.out,
         f"Probes of codelength, hidden layers of {arguments.hidden}",
         "Probes trained together (ours), the usual way (`plain`: a DataLoader a probe, PyTorch's own threads), one after "
-        "another without one "
-        "(`lean`), and nothing but their matrix products (`bound`). Wide probes are bound by their products, narrow ones gain more.",
+        "another without one (`lean`), and nothing but their matrix products (`bound`). Wide "
+        "probes are bound by their products, narrow ones gain more.",
         [
             {
                 "way": way,
@@ -167,7 +166,6 @@ def main() -> None:
             for way in ways
         ],
         device=arguments.device,
-        load=load,
         **{name: getattr(arguments, name) for name in ("clients", "seeds", "sizes", "features", "hidden", "steps")},
     )
 

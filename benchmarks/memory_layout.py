@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -69,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=200)
     parser.add_argument("--out", type=Path)
-    arguments, load = parser.parse_args(), os.getloadavg()[0]
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     calls = cases()
     seconds: dict[str, list[float]] = {name: [] for name in calls}
@@ -86,7 +85,6 @@ def main() -> None:
             {"operation": name, "milliseconds": round(1e3 * statistics.median(values), 4)}
             for name, values in seconds.items()
         ],
-        load=load,
         repetitions=arguments.repeat,
     )
 

@@ -15,7 +15,6 @@ number of calls relative to FedAvg's.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -125,7 +124,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
-    arguments, load = parser.parse_args(), os.getloadavg()[0]
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     names = arguments.names or [*ALGORITHMS, *(f"{plugin.hosts[0]}+{plugin.name}" for plugin in PLUGINS.values())]
     on_cpu = arguments.device == "cpu"
@@ -159,7 +158,6 @@ def main() -> None:
         "is far above its prediction consists of many small operations.",
         rows,
         device=arguments.device,
-        load=load,
         backend=arguments.backend,
         rounds=arguments.rounds,
         model="cnn4",

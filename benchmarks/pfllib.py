@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--methods", default=",".join(METHODS), help="of " + ", ".join(METHODS))
     parser.add_argument("--out", type=Path)
-    asked, load = parser.parse_args(), os.getloadavg()[0]
+    asked = parser.parse_args()
     names = asked.methods.split(",")
     if wrong := set(names) - set(METHODS):
         parser.error(f"no method {', '.join(sorted(wrong))}; there are {', '.join(METHODS)}")
@@ -161,7 +161,6 @@ def main() -> None:
         "measured in "
         "this run: a step of ten small images is mostly convolutions and products too small to reach either.",
         lines,
-        load=load,
         clients=CLIENTS,
         train=asked.train,
         test=asked.test,

@@ -9,7 +9,6 @@ in the given one, which keeps the runs.
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -46,7 +45,7 @@ def main() -> None:
     parser.add_argument("--data-root")
     parser.add_argument("--store", type=Path, metavar="DIR")
     parser.add_argument("--out", type=Path)
-    arguments, load = parser.parse_args(), os.getloadavg()[0]
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store, timings = Store(arguments.store or folder), Timings(Path(folder))
         rows = [compared(name, arguments.scale, arguments.data_root, store, timings) for name in arguments.artefacts]
@@ -55,7 +54,6 @@ def main() -> None:
         "A plan beside what the training takes",
         "What `pflrepro plan` says, from a timing of each network on the same machine, and what the training then took.",
         rows,
-        load=load,
         scale=arguments.scale,
     )
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+LOAD = os.getloadavg()[0]  # processes that wanted a core when the script began: more than 0.5 is no idle machine
 ORDER = (
     "round",
     "pfllib",
@@ -56,14 +57,12 @@ def write(
     rows: Sequence[Mapping[str, Any]],
     *,
     device: str = "cpu",
-    load: float | None = None,
     **case: Any,
 ) -> None:
     """Writes a record, or prints it where there is no file.
 
     Args:
         what: how its table is read, and what was found where that needs no number of another run.
-        load: processes that wanted a core before the measurement (`os.getloadavg()[0]`): more than 0.5 is no idle machine.
         case: what was measured: sizes, data, repetitions.
     """
     import torch
@@ -73,9 +72,7 @@ def write(
     from pflrepro.experiments.version import commit
 
     machine = {"processor": processor(), "device": product_name(device), "cores": usable_cores()}
-    machine |= {"threads": torch.get_num_threads(), "torch": torch.__version__}
-    if load is not None:
-        machine["load before"] = round(load, 2)
+    machine |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "load before": round(LOAD, 2)}
     record = {"title": title, "what": what, "command": command(), "date": datetime.now(UTC).date().isoformat()}
     record |= {"commit": commit(), "machine": machine, "case": case, "rows": [dict(row) for row in rows]}
     text = json.dumps(record, indent=1) + "\n"

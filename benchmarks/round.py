@@ -6,7 +6,6 @@ python benchmarks/round.py [METHOD ...] [--rounds 3] [--share 0.4] [--device cpu
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--data-root")
     parser.add_argument("--out", type=Path)
-    asked, load = parser.parse_args(), os.getloadavg()[0]
+    asked = parser.parse_args()
     found = compare(asked.methods, asked.rounds, device=asked.device, data_root=asked.data_root, share=asked.share)
     first = found[0]
     records.write(
@@ -42,7 +41,6 @@ def main() -> None:
         "Operations are those of the network's passes; a large convolution shows what the machine can do.",
         [row(each) for each in found],
         device=asked.device,
-        load=load,
         data=first["data"],
         backend=first["backend"],
         workers=first["workers"],

@@ -13,7 +13,6 @@ process a core).
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -141,7 +140,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--picture", type=Path)
-    asked, load = parser.parse_args(), os.getloadavg()[0]
+    asked = parser.parse_args()
     found = {method: parts(method, asked.train, asked.test, asked.rounds) for method in asked.methods}
     paid = once(asked.methods[0], asked.train, asked.test)
     for method, each in found.items():
@@ -155,7 +154,6 @@ def main() -> None:
         "Where a round's time goes",
         "One thread, tests once a round; shares in %. What a command pays once stands under the case, in seconds.",
         rows,
-        load=load,
         clients=CLIENTS,
         train=asked.train,
         test=asked.test,

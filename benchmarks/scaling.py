@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import resource
 import statistics
 from concurrent.futures import ProcessPoolExecutor
@@ -104,7 +103,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=10_000, help="no case with more clients (default: 10000)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path)
-    arguments, load = parser.parse_args(), os.getloadavg()[0]
+    arguments = parser.parse_args()
     if wrong := set(arguments.sweeps) - set(names):
         parser.error(f"no sweep {', '.join(sorted(wrong))}; there are {', '.join(names)}")
     device, rows = resolve_device(arguments.device), []
@@ -123,7 +122,6 @@ def main() -> None:
         "together; `absent`: 100 clients of 20 samples take part, of ever more; `networks`: 32x32x3 images.",
         rows,
         device=device,
-        load=load,
         rounds=arguments.rounds,
     )
 

@@ -10,7 +10,6 @@ lasted (Linux: /proc/stat), so nothing else may run.
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from dataclasses import replace
@@ -21,6 +20,7 @@ import records
 import pflrepro
 from pflrepro.experiments.config import Experiment
 from pflrepro.papers import study
+from pflrepro.papers.planning import plan
 
 
 def busy_and_idle() -> tuple[int, int]:
@@ -33,9 +33,7 @@ def busy_and_idle() -> tuple[int, int]:
 
 def shortened(artefact: str, scale: str, part: float, data_root: str | None) -> list[Experiment]:
     """The runs of an artefact, each once, with that part of their rounds."""
-    made = study(artefact, scale, data_root=data_root)
-    pairs = [(row, column) for row in made.trained for column in made.columns if made.has(row, column)]
-    runs = dict.fromkeys(each for row, column in pairs for each in made.experiments(row, column))
+    runs = [entry.experiment for entry in plan(study(artefact, scale, data_root=data_root)) if entry.experiment]
     return [replace(e, settings=replace(e.settings, rounds=max(1, round(part * e.settings.rounds)))) for e in runs]
 
 
@@ -47,7 +45,7 @@ def main() -> None:
     parser.add_argument("--data-root")
     parser.add_argument("--store", type=Path, help="where the runs are kept (default: nowhere)")
     parser.add_argument("--out", type=Path)
-    asked, load = parser.parse_args(), os.getloadavg()[0]
+    asked = parser.parse_args()
     experiments = shortened(asked.artefact, asked.scale, asked.part, asked.data_root)
     with tempfile.TemporaryDirectory() as folder:
         before, started = busy_and_idle(), time.perf_counter()
@@ -70,7 +68,6 @@ def main() -> None:
         "cores' time that "
         "was used meanwhile.",
         rows,
-        load=load,
         artefact=asked.artefact,
         scale=asked.scale,
         part=asked.part,

@@ -20,8 +20,9 @@ def test_the_page_is_that_of_the_records(records) -> None:
 
 def test_a_record_says_what_made_it_but_not_where(records, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "speed.py"), "fedavg", "--data-root", str(tmp_path), "--out", "x"])
+    monkeypatch.setattr(records, "LOAD", 0.25)
     rows = [{"method": "fedavg", "seconds": [3.0, 1.0, 2.0]}, {"method": "gpfl", "seconds": [1234.5], "more": 1}]
-    records.write(tmp_path / "speed_cpu.json", "Speed", "How fast.", rows, load=0.25, clients=20)
+    records.write(tmp_path / "speed_cpu.json", "Speed", "How fast.", rows, clients=20)
     record = json.loads((tmp_path / "speed_cpu.json").read_text())
     assert (
         record["command"] == "python benchmarks/speed.py fedavg --data-root DIR"

@@ -129,9 +129,8 @@ def _mapped(file: BinaryIO, archive: zipfile.ZipFile, name: str) -> np.ndarray:
     if dtype.hasobject or member.file_size != header + dtype.itemsize * math.prod(shape):
         raise ValueError(f"{name} is no plain array of its length")
     file.seek(member.header_offset + _LENGTHS)
-    start = (
-        file.tell() + 4 + sum(struct.unpack("<HH", file.read(4)))
-    )  # behind the member's name and what else its head has
+    # behind the member's name and what else its head has
+    start = file.tell() + 4 + sum(struct.unpack("<HH", file.read(4)))
     return np.memmap(file, dtype, "c", start + header, shape, order="F" if fortran else "C")
 
 

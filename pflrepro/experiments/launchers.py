@@ -23,7 +23,7 @@ from pflrepro.experiments.config import Experiment
 
 TRIES = 3  # passes in a row in which no task is answered, before those that are left count as failed
 CONNECT = 20  # seconds that a Dask scheduler may take to answer
-RAY_GIVES_UP = "on a busy machine it gives up after 15 s; its own log is in /tmp/ray/session_latest/logs/raylet.err"
+RAY_GIVES_UP = "on a busy machine it gives up after 15 s; its own log is raylet.err in Ray's folder of the session"
 POLL = 1.0  # seconds between looks at SLURM jobs; submitit asks the scheduler itself less often
 TIME_LIMITS = 100  # that a SLURM job may come to, before it counts as failed: each time it goes on where it was
 

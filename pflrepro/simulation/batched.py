@@ -7,7 +7,6 @@ finished costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -236,11 +235,7 @@ def _large(method: Method) -> bool:
 
 def _seed_by_seed(launch: Launch, work: Callable[[Launch], Tree]) -> Tree:
     """`work` on the rows of each seed alone; results in row order."""
-    groups = [np.flatnonzero(launch.seed_of == seed) for seed in range(len(launch.received))]
-    groups_kept = [(seed, rows) for seed, rows in enumerate(groups) if len(rows)]
-    results = [
-        work(replace(launch.part(rows), received=[launch.received[seed]], seed_of=np.zeros(len(rows), np.int64)))
-        for seed, rows in groups_kept
-    ]
-    order = np.argsort(np.concatenate([rows for _, rows in groups_kept]))
+    groups = [np.flatnonzero(launch.seed_of == seed) for seed in np.unique(launch.seed_of)]
+    results = [work(launch.alone(rows)) for rows in groups]
+    order = np.argsort(np.concatenate(groups))
     return concatenate(results)[torch.as_tensor(order)]

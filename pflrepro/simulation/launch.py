@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -62,10 +62,10 @@ class Launch:
         phases, tables = (self.adapt, self.adapt_tables) if adapting else (self.phases, self.tables)
         return zip(phases, tables, strict=True)
 
-    def alone(self, rows: list[int]) -> Launch:
+    def alone(self, rows: Sequence[int] | np.ndarray) -> Launch:
         """The launch with these rows of one seed, and only what that seed's rows received."""
-        part, seed = self.part(np.array(rows)), int(self.seed_of[rows[0]])
-        return replace(part, received=[self.received[seed]], seed_of=np.zeros(len(rows), np.int64), arranged={})
+        part, seed = self.part(np.asarray(rows)), int(self.seed_of[rows[0]])
+        return replace(part, received=[self.received[seed]], seed_of=np.zeros(len(rows), np.int64))
 
     def part(self, chosen: np.ndarray) -> Launch:
         """The launch with only the rows `chosen`."""

@@ -23,11 +23,8 @@ from pflrepro.errors import UserError
 from pflrepro.simulation.program import buffer_places
 from pflrepro.trees import Tree
 
-TRIED = (
-    2,
-    3,
-    4,
-)  # clients: what is kept grows with their number, or with the number of their pairs, which three points tell
+# clients: what is kept grows with their number, or with the number of their pairs, which three points tell
+TRIED = (2, 3, 4)
 COPIES = 2  # of all that is kept: the old and the new one of a server, the one that is written as a checkpoint
 SHARE = 0.75  # of free memory that may be taken before files are; the round needs the rest
 GIB = 2**30
@@ -60,9 +57,8 @@ def _left_in_groups() -> list[int]:
         try:
             limit, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            left.append(
-                int(limit) - int(used) + int(stat["inactive_file"])
-            )  # what was read from files is given up first
+            # what was read from files is given up first
+            left.append(int(limit) - int(used) + int(stat["inactive_file"]))
         except (OSError, ValueError, KeyError):  # "max", or not this group's to say
             pass
         group = group.parent

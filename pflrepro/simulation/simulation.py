@@ -203,9 +203,7 @@ class Simulation:
         results = self._in_chunks(launch, lambda part: self.backend.participate(program, part))
         trained = now(self.device)
         for s, (replica, ids) in enumerate(zip(self.replicas, cohorts, strict=True)):
-            mine = slice(
-                *np.searchsorted(launch.seed_of, [s, s + 1]).tolist()
-            )  # a seed's rows lie together: no copy of them
+            mine = slice(*np.searchsorted(launch.seed_of, [s, s + 1]).tolist())  # they lie together: no copy is made
             self._close_round(
                 program, clock, replica, started[s], ids, results[mine], launch.received[s], phases, prefix
             )

@@ -4,12 +4,13 @@ A launcher is a function (tasks, work, jobs) -> iterator of (task, message or No
 order and place; `work` can be pickled, trains the experiments of a task, and gives None or what went wrong. `jobs` is how many at a
 time, None as many as there is room for. Results go through the store alone, which every worker must reach under the same path.
 
-What spreads and starts again is the engine's: joblib with loky, Dask or Ray, and submitit. A task whose worker died is handed out
+What spreads and starts again is the engine's: joblib with loky or Dask, Ray, and submitit. A task whose worker died is handed out
 once more, and goes on from its last checkpoint; the runs that are done are not touched.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -81,7 +82,6 @@ def ray(address: str = "") -> Launcher:
     def launch(tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outcome]:
         _needs("ray", "ray")
         import ray as engine
-        from ray.util.joblib import register_ray
 
         ours = not engine.is_initialized()
         if ours:
@@ -93,15 +93,12 @@ def ray(address: str = "") -> Launcher:
                     f"Ray cannot be {f'reached at {address}' if address else f'started here ({RAY_GIVES_UP})'}: {_line(error)}"
                 ) from None
         try:
-            register_ray()
             gpus = int(work.device.startswith("cuda"))
             room = int(engine.cluster_resources().get("GPU" if gpus else "CPU", 0))
             if not room:
                 raise UserError(f"Ray has no {'GPU' if gpus else 'CPU'} for the device {work.device!r}")
-            again = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": TRIES, "max_task_retries": TRIES}
-            # joblib trains a single job here, in place of a worker
-            how = {"backend": "ray", "n_jobs": max(2, min(jobs or room, room)), "ray_remote_args": again}
-            yield from _until_answered(partial(_by_joblib, partial(_alone, work, 0), how), tasks)
+            train = engine.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(_alone)
+            yield from _until_answered(partial(_by_ray, partial(train.remote, work, 0), jobs or room), tasks)
         finally:
             if ours:
                 engine.shutdown()
@@ -198,6 +195,29 @@ def _by_joblib(call: Callable[[int, Task], tuple[int, str | None]], how: Mapping
     with parallel_config(**how):
         spread = Parallel(return_as="generator_unordered", pre_dispatch="all", batch_size=1)
         yield from spread(delayed(call)(index, task) for index, task in tasks.items())
+
+
+def _by_ray(submit: Callable[[int, Task], Any], jobs: int, tasks: Mapping[int, Task]) -> Answers:
+    """`jobs` tasks of Ray at a time; those whose worker died are left over. (Its back end for joblib answers when all are done.)"""
+    import ray as engine
+
+    left, running, died = iter(tasks.items()), set(), ""
+    try:
+        while True:
+            running |= {submit(*each) for each in itertools.islice(left, jobs - len(running))}
+            if not running:
+                break
+            for done in engine.wait(list(running))[0]:
+                running.remove(done)
+                try:
+                    yield engine.get(done)
+                except engine.exceptions.RayError as error:
+                    died = _line(error)
+    finally:
+        for each in running:  # who takes the answers was interrupted
+            engine.cancel(each, force=True)
+    if died:
+        raise RuntimeError(died)
 
 
 def _alone(work: Work, parent: int, index: int, task: Task) -> tuple[int, str | None]:

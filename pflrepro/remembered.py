@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,9 @@ def write_cache(place: Path, content: dict[str, Any]) -> None:
     """Keep `content`; a cache that cannot be written to is done without."""
     with suppress(OSError, UserError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(content, indent=0)
+        kept = json.loads(json.dumps(content))  # as it will be read: JSON's keys are texts
         with replacing(place) as stream:
-            stream.write(json.dumps({SUM: _sum(json.loads(text)), CONTENT: content}, indent=0).encode())
+            stream.write(json.dumps({SUM: _sum(kept), CONTENT: kept}).encode())
 
 
 def read_cache(place: Path) -> dict[str, Any]:
@@ -48,16 +48,23 @@ def read_cache(place: Path) -> dict[str, Any]:
             return {}
         if not place.is_file():  # a pipe would be waited for
             raise ValueError("it is no file")
-        found = json.loads(place.read_text("utf-8"))
-        if isinstance(found, dict) and found.keys() == {SUM, CONTENT}:
-            if found[SUM] != _sum(found[CONTENT]):
-                raise ValueError("its content is not what was written")
-            found = found[CONTENT]
-        if not isinstance(found, dict):
-            raise ValueError("it holds no object")
+        stat = place.stat()
+        return dict(_content(place, (stat.st_ino, stat.st_mtime_ns, stat.st_size)))
     except (OSError, ValueError, RecursionError) as error:
         _say(place, " ".join(str(error).split())[:160])
         return {}
+
+
+@lru_cache(maxsize=8)
+def _content(place: Path, version: tuple[int, ...]) -> dict[str, Any]:
+    """What a version of a file holds: read once a process."""
+    found = json.loads(place.read_text("utf-8"))
+    if isinstance(found, dict) and found.keys() == {SUM, CONTENT}:
+        if found[SUM] != _sum(found[CONTENT]):
+            raise ValueError("its content is not what was written")
+        found = found[CONTENT]
+    if not isinstance(found, dict):
+        raise ValueError("it holds no object")
     return found
 
 

@@ -45,6 +45,14 @@ def test_importing_loads_no_framework(code: str) -> None:
     assert not loaded.intersection(HEAVY)
 
 
+@pytest.mark.slow
+def test_a_score_card_that_is_remembered_loads_no_framework(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    code = "import pflrepro.cli; pflrepro.cli.main(['score', 'demo/digits'])"
+    assert "torch" in loaded_by(code)
+    assert "torch" not in loaded_by(code)
+
+
 def test_every_exported_name_resolves() -> None:
     for name in pflrepro.__all__:
         assert getattr(pflrepro, name) is not None

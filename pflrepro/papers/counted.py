@@ -13,10 +13,12 @@ from typing import Any
 
 from pflrepro.remembered import remembered
 
+PACKAGE = Path(__file__).parents[1]
+
 
 def counted(key: str, count: Callable[[], Any]) -> Any:
     """`count()`, a value in JSON's types; remembered in the user's cache folder as long as no file of the package changes."""
-    stamp = _code()
+    stamp = code_version()
     found = remembered(
         file(),
         key,
@@ -27,16 +29,16 @@ def counted(key: str, count: Callable[[], Any]) -> Any:
 
 
 def file() -> Path:
-    """Where they are kept."""
+    """Where they are kept: apart for each place of the package, as two that take turns would count anew each time."""
     import platformdirs
 
-    return platformdirs.user_cache_path("pflrepro") / "counted.json"
+    place = sha256(str(PACKAGE).encode()).hexdigest()[:12]
+    return platformdirs.user_cache_path("pflrepro") / "counted" / f"{place}.json"
 
 
 @cache
-def _code() -> str:
-    """Digest of the names, sizes and times of the package's modules: hashing their texts would take longer than most counts."""
-    package = Path(__file__).parents[1]
-    stats = ((path, path.stat()) for path in sorted(package.rglob("*.py")))
-    texts = (f"{path.relative_to(package)} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats)
-    return sha256("\n".join([str(package), *texts]).encode()).hexdigest()
+def code_version() -> str:
+    """Digest of the names, sizes and times of the package's modules and tables: hashing their texts would take longer than a count."""
+    stats = ((path, path.stat()) for path in sorted(PACKAGE.rglob("*")) if path.suffix in (".py", ".csv"))
+    texts = (f"{path.relative_to(PACKAGE)} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats)
+    return sha256("\n".join(texts).encode()).hexdigest()

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflrepro.papers.artefact import SAME, paper_of
+from pflrepro.errors import MissingData, UserError
+from pflrepro.experiments.identity import run_id
+from pflrepro.experiments.store import Store
+from pflrepro.papers.artefact import SAME, Artefact, paper_of
 from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Counts, Outcome
 from pflrepro.papers.registry import select
 from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
-from pflrepro.papers.studies import Study
+from pflrepro.papers.scored import Lines, Scored, scored
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pflrepro.experiments.result import Run
-    from pflrepro.experiments.store import Store
+    from pflrepro.papers.studies import Study
 
 CLAIM_COLUMNS = (
     *("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome", "firm"),
@@ -35,14 +40,25 @@ class ScoreCard:
     Attributes:
         cells: one line a cell (`papers.result.FRAME_COLUMNS`).
         claims: one line a claim that could be checked (`CLAIM_COLUMNS`), at the most exact scale that has it.
-        counts: of them, by (artefact, scale).
-        studies: of every artefact at its scales, the most exact first.
+        artefacts: by id.
     """
 
     cells: pd.DataFrame
     claims: pd.DataFrame
-    counts: dict[tuple[str, str], Counts]
-    studies: Mapping[str, list[Study]] = field(default_factory=dict)
+    artefacts: Mapping[str, Artefact]
+    store: Store
+    data_root: str | Path | None = None
+
+    @cached_property
+    def studies(self) -> Mapping[str, list[Study]]:
+        """Of every artefact at its scales, the most exact first."""
+        return {id: _studies(artefact, self.store, self.data_root) for id, artefact in self.artefacts.items()}
+
+    @cached_property
+    def counts(self) -> dict[tuple[str, str], Counts]:
+        """Of the claims, by (artefact, scale)."""
+        groups = self.claims.groupby(["artefact", "scale"], sort=False)
+        return {key: Counts.of(list(lines.itertuples())) for key, lines in groups}
 
     def shown(self, artefact: str) -> list[Study]:
         """The studies of an artefact whose cells are in the card, the most exact first; none where nothing was run."""
@@ -70,35 +86,55 @@ def score_card(
     """
     import pandas as pd
 
-    cells, claims, counts, of = [], [], {}, {}
-    for artefact in select(paper):
-        how = {"store": store, "data_root": data_root, "revives": False}
-        studies = [Study(artefact, name, **how) for name in artefact.exact_scales]
-        of[artefact.id] = studies
-        cells.append(_cells(studies))
-        found = _outcomes(studies)
-        for study in studies:
-            mine = [outcome for by, outcome in found if by is study]
-            claims += [_claim(study, outcome) for outcome in mine]
-            if mine:
-                counts[artefact.id, study.scale.name] = Counts.of(mine)
-    known = [card for card in cells if card is not None]
-    empty = pd.DataFrame(columns=list(FRAME_COLUMNS))
+    artefacts, store = select(paper), store or Store()
+
+    def judged(artefact: Artefact) -> Scored:
+        return _scored(_studies(artefact, store, data_root))
+
+    found = list(scored(artefacts, store, data_root, judged))
     return ScoreCard(
-        pd.concat(known, ignore_index=True) if known else empty,
-        pd.DataFrame(claims, columns=list(CLAIM_COLUMNS)),
-        counts,
-        of,
+        pd.DataFrame([line for each in found for line in each.cells], columns=list(FRAME_COLUMNS)),
+        pd.DataFrame([line for each in found for line in each.claims], columns=list(CLAIM_COLUMNS)),
+        {artefact.id: artefact for artefact in artefacts},
+        store,
+        data_root,
     )
 
 
-def _cells(studies: list[Study]) -> pd.DataFrame | None:
-    card = None
+def _studies(artefact: Artefact, store: Store, data_root: str | Path | None) -> list[Study]:
+    from pflrepro.papers.studies import Study  # which loads the engine: a card that is remembered needs none
+
+    how = {"store": store, "data_root": data_root, "revives": False}
+    return [Study(artefact, name, **how) for name in artefact.exact_scales]
+
+
+def _scored(studies: list[Study]) -> Scored:
+    claims = [_claim(study, outcome) for study, outcome in _outcomes(studies)]
+    claims.sort(key=lambda line: [study.scale.name for study in studies].index(line["scale"]))
+    return Scored(_cells(studies), claims, sorted(_asked(studies)))
+
+
+def _asked(studies: list[Study]) -> set[str]:
+    """The ids of the runs that the cells ask for, whether they are there or not; whose data are absent have none."""
+    found = set()
+    for study in studies:
+        for row in study.artefact.rows:
+            for column in study.artefact.columns:
+                with suppress(UserError, MissingData):
+                    found |= {run_id(each, study.data_root) for each in study.experiments(row, column)}
+    return found
+
+
+def _cells(studies: list[Study]) -> Lines:
+    card: Lines = []
     for study in studies:  # later ones, the less exact, fill in what the others have not run
-        frame = study.frame
-        frame.loc[frame["verdict"] == NOT_RUN, "scale"] = ""
-        filled = frame["verdict"] != NOT_RUN
-        card = frame if card is None else card.mask((card["verdict"] == NOT_RUN) & filled, frame)
+        lines = study.lines
+        for line in lines:
+            line["scale"] = "" if line["verdict"] == NOT_RUN else line["scale"]
+        card = [
+            other if one["verdict"] == NOT_RUN != other["verdict"] else one
+            for one, other in zip(card or lines, lines, strict=True)
+        ]
     return card
 
 
@@ -166,7 +202,7 @@ def status(card: ScoreCard, artefact: str) -> str:
     fate, verdicts = fates(cells), cells["verdict"].value_counts()
     if set(fate) in ({NOT_RUN}, {LOST}):
         return marked(fate.iloc[0])
-    if not card.studies[artefact][0].artefact.trains:
+    if not card.artefacts[artefact].trains:
         return f"{EXACT}: " + ", ".join(f"{count} {marked(word)}" for word, count in verdicts.items())
     where = ("at scale " + cells["scale"]).mask(fate == EXACT, EXACT)[fate != NOT_RUN].value_counts(sort=False)
     run = ", ".join(f"{count} of {len(cells)} cells {how}" for how, count in where.items())

@@ -223,9 +223,13 @@ class Studied:
         """
         import pandas as pd
 
-        lines = [cell.line(self.artefact, self.scale.name, self.outcomes) for cell in self.cells.values()]
-        lines += [line for view in self.artefact.views for line in view.judged(self)]
-        return pd.DataFrame(lines, columns=list(FRAME_COLUMNS))
+        return pd.DataFrame(self.lines, columns=list(FRAME_COLUMNS))
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of the frame."""
+        cells = [cell.line(self.artefact, self.scale.name, self.outcomes) for cell in self.cells.values()]
+        return cells + [line for view in self.artefact.views for line in view.judged(self)]
 
     @property
     def verdict(self) -> str:

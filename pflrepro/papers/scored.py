@@ -1,0 +1,102 @@
+"""What the score card says of an artefact, remembered as long as nothing changes that it follows from.
+
+That is the package, the data, the runs that came with it, and in the store those runs alone that the artefact asks for: a new run costs
+the artefacts that show it, not all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pflrepro.data.root import data_root as chosen_data_root
+from pflrepro.experiments.store import Store
+from pflrepro.papers.artefact import Artefact
+from pflrepro.papers.counted import code_version
+from pflrepro.remembered import read_cache, write_cache
+
+Lines = list[dict[str, Any]]
+COMPUTING = ("numpy", "scipy", "pandas")  # whose other version may give an interval or a p other last digits
+
+
+class Scored(NamedTuple):
+    """The lines of an artefact in the score card, and the ids of the runs that it asks for."""
+
+    cells: Lines
+    claims: Lines
+    asked: list[str]
+
+
+def scored(
+    artefacts: Iterable[Artefact],
+    store: Store,
+    data_root: str | Path | None,
+    judge: Callable[[Artefact], Scored],
+) -> Iterator[Scored]:
+    """The lines of each artefact: the remembered ones, or what `judge` gives, which is then kept."""
+    root = chosen_data_root(data_root)
+    place = file(store.root, store.behind, root)
+    kept, fresh = read_cache(place), {}
+    stamp = _stamp(store.behind, root)
+    try:
+        for artefact in artefacts:
+            found = _fitting(kept.get(artefact.id), stamp, store)
+            if found is None:
+                # JSON's types and no others, whether it was remembered or not
+                found = Scored(*json.loads(json.dumps(judge(artefact), default=np.generic.item)))
+                fresh[artefact.id] = {"stamp": stamp, "seen": _seen(store, found.asked), "lines": found}
+            yield found
+    finally:
+        if fresh:
+            write_cache(place, read_cache(place) | fresh)
+
+
+def file(*places: Path) -> Path:
+    """Where the lines are kept: apart for each package, store and data root."""
+    import platformdirs
+
+    name = sha256("\n".join(map(str, (Path(__file__), *(place.absolute() for place in places)))).encode()).hexdigest()
+    return platformdirs.user_cache_path("pflrepro") / "scored" / f"{name[:12]}.json"
+
+
+def _fitting(kept: Any, stamp: str, store: Store) -> Scored | None:
+    """What was kept, if it still holds."""
+    with suppress(KeyError, TypeError, ValueError):
+        found = Scored(*kept["lines"])
+        if kept["stamp"] == stamp and kept["seen"] == _seen(store, found.asked):
+            return found
+    return None
+
+
+def _stamp(behind: Path, data: Path) -> str:
+    """Of what all artefacts follow from."""
+    parts = [sys.version, *map(version, COMPUTING), code_version(), *_listed(behind)]
+    with suppress(OSError):
+        parts += [line for folder in sorted(data.iterdir()) for line in (folder.name, *_listed(folder))]
+    return sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _seen(store: Store, asked: Iterable[str]) -> str:
+    """Of the runs that are there: their files, and when they were written."""
+    lines = []
+    for id in asked:
+        folder = store.folder(id)
+        lines += [id, *_listed(folder), *_listed(folder / "readings")]
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _listed(folder: Path) -> list[str]:
+    """The files of a folder with size and times (`ctime` tells who may read them, too); nothing where it cannot be looked into."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        stats = {entry.name: entry.stat() for entry in entries}
+        return [f"{name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}" for name, stat in sorted(stats.items())]
+    return []

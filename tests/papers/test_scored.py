@@ -1,0 +1,102 @@
+"""The score card of yesterday is read, not judged anew, unless what it stands on has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from helpers.runs import fill, make_artefact
+
+from pflrepro.experiments.store import Store
+from pflrepro.papers import scored, scoring
+from pflrepro.papers.artefact import Scale, row
+from pflrepro.papers.claims import above
+from pflrepro.papers.studies import Study
+
+ROWS = (row("FedAvg"), row("FedAvg+DBE", "fedavg+dbe"))
+CURVE = [10, 50, 40, 85, 60]
+
+
+@pytest.fixture
+def artefact(monkeypatch: pytest.MonkeyPatch):
+    made = make_artefact(
+        rows=ROWS, claims=(above("fedavg+dbe", "fedavg", source="one"),), scales=(Scale("paper", "all", seeds=2),)
+    )
+    monkeypatch.setattr(scoring, "select", lambda paper: [made])
+    return made
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The artefacts that were judged, one after the other."""
+    found, judge = [], scoring._scored
+
+    def counting(studies: list[Study]) -> scored.Scored:
+        found.append(studies[0].artefact.id)
+        return judge(studies)
+
+    monkeypatch.setattr(scoring, "_scored", counting)
+    return found
+
+
+def test_nothing_is_judged_twice_and_the_card_is_the_same(artefact, judged, store: Store) -> None:
+    study = Study(artefact, "paper", store=store)
+    for key, shift in (("fedavg", 0), ("fedavg+dbe", 5)):
+        fill(study, key, "skewed", *[[each + shift for each in CURVE]] * 2)
+    first, again = (scoring.score_card(store=store) for _ in range(2))
+    assert judged == ["demo/fake"]
+    pd.testing.assert_frame_equal(first.cells, again.cells)
+    pd.testing.assert_frame_equal(first.claims, again.claims)
+    assert first.claims["difference"].tolist() == [5.0] and first.counts == again.counts
+    assert again.runs().keys() == first.runs().keys() and len(again.runs()) == 4
+    assert scoring.status(first, "demo/fake") == scoring.status(again, "demo/fake")
+
+
+def test_a_run_counts_for_the_artefacts_that_ask_for_it(artefact, judged, store: Store) -> None:
+    assert scoring.score_card(store=store).cells["n"].sum() == 0
+    other = make_artefact(rows=(row("Ditto"),), claims=(), scales=(Scale("paper", "all", seeds=1),))
+    fill(Study(other, "paper", store=store), "ditto", "skewed", CURVE)
+    scoring.score_card(store=store)
+    assert judged == ["demo/fake"], "the other artefact's run is none of this one's"
+    (run,) = fill(Study(artefact, "paper", store=store), "fedavg", "skewed", CURVE)
+    assert scoring.score_card(store=store).cells["n"].sum() == 1 and len(judged) == 2
+    store.folder(run.id).rename(store.root / "away")
+    assert scoring.score_card(store=store).cells["n"].sum() == 0 and len(judged) == 3
+
+
+@pytest.mark.parametrize("changed", ["code", "data", "behind", "readings"])
+def test_what_a_card_stands_on_is_looked_at(
+    changed: str, artefact, judged, store: Store, tmp_path: Path, monkeypatch
+) -> None:
+    (run,) = fill(Study(artefact, "paper", store=store), "fedavg", "skewed", CURVE)
+    data = tmp_path / "root"
+    (data / "fmnist").mkdir(parents=True)
+    scoring.score_card(store=store, data_root=data)
+    if changed == "code":
+        monkeypatch.setattr(scored, "code_version", lambda: "edited")
+    elif changed == "readings":
+        (store.folder(run.id) / "readings").mkdir(exist_ok=True)
+        (store.folder(run.id) / "readings" / "new").write_text("")
+    else:
+        folder = data / "fmnist" if changed == "data" else store.behind
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "new").write_text("")
+    scoring.score_card(store=store, data_root=data)
+    assert len(judged) == 2
+
+
+def test_a_cache_that_holds_something_else_is_made_anew(artefact, judged, store: Store) -> None:
+    scoring.score_card(store=store)
+    place = scored.file()
+    for lines in ([], [[], []], 5):
+        scored.write_cache(place, {"demo/fake": {**scored.read_cache(place)["demo/fake"], "lines": lines}})
+        assert len(scoring.score_card(store=store).cells) == 4
+    assert len(judged) == 4
+
+
+def test_stores_and_data_roots_have_files_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
+    assert (
+        len({scored.file(tmp_path / "a", tmp_path), scored.file(tmp_path / "b", tmp_path), scored.file(tmp_path)}) == 3
+    )

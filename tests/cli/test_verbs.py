@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pflrepro import cli
-from pflrepro.errors import MissingData, UserError
+from pflrepro.errors import MissingData
+from pflrepro.experiments.store import Store
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
@@ -268,17 +269,19 @@ def test_score_shows_intervals_and_claims(capsys, monkeypatch) -> None:
     import pandas as pd
 
     from pflrepro.papers import result, scoring
-    from pflrepro.papers.claims import Counts
 
     cell = dict.fromkeys(result.FRAME_COLUMNS, "") | {"artefact": "dbe/table5", "unit": "%", "scale": "fast"}
     cell |= {"published": 90.0, "ours": 80.0, "low": 78.5, "high": 81.5, "rounds": 100}
     three = {"row": "Ditto", "n": 3, "spread": 1.0, "interval": "t, 3 seeds", "verdict": "ordering kept"}
     one = {"row": "APFL", "n": 1, "spread": float("nan"), "interval": "bootstrap, 20 clients", "verdict": "differs"}
-    claim = dict.fromkeys(scoring.CLAIM_COLUMNS, "") | {"artefact": "dbe/table5", "claimed": "Ditto > APFL"}
+    claim = dict.fromkeys(scoring.CLAIM_COLUMNS, "") | {
+        "artefact": "dbe/table5",
+        "scale": "fast",
+        "claimed": "Ditto > APFL",
+    }
     claim |= {"difference": 2.0, "error": 0.5, "test": "paired t over 3 seeds", "p": 0.04, "adjusted": 0.08}
     claims = [claim | {"outcome": "kept", "firm": False}, claim | {"p": 0.2, "outcome": "undecided", "firm": False}]
-    counts = {("dbe/table5", "fast"): Counts({"kept": 1, "undecided": 1}, 0, 2)}
-    card = scoring.ScoreCard(pd.DataFrame([cell | three, cell | one]), pd.DataFrame(claims), counts)
+    card = scoring.ScoreCard(pd.DataFrame([cell | three, cell | one]), pd.DataFrame(claims), {}, Store())
     monkeypatch.setattr(scoring, "score_card", lambda *_, **__: card)
     found = answer(capsys, "score", "dbe/table5")
     assert [found["cells"][0][name] for name in ("low", "high", "interval")] == [78.5, 81.5, "t, 3 seeds"]
@@ -358,50 +361,3 @@ def test_the_benchmark_says_what_a_small_share_comes_to(tmp_path: Path) -> None:
 
 
 # doctor
-
-
-def test_doctor_finds_a_healthy_house(capsys) -> None:
-    report = answer(capsys, "doctor")
-    assert report["problems"] == []
-    assert report["devices"][0]["name"] == "cpu"
-    assert report["versions"]["torch"]
-    assert report["kernel"] is True
-    assert (report["store"]["finished"], report["store"]["unfinished"]) == (0, 0)
-
-
-def test_doctor_repairs_a_store_on_request(capsys, tmp_path: Path) -> None:
-    import pflrepro
-
-    made = pflrepro.run(
-        pflrepro.Experiment.for_dataset("fedavg", "digits", clients=3, rounds=0, model="mlp"), store=tmp_path
-    )
-    (made.folder / ".done.1.ab.tmp").write_bytes(b"half")
-    place = ("--store", str(tmp_path))
-    assert answer(capsys, "doctor", *place)["store"]["leftovers"] == 1
-    (made.folder / "config.json").write_bytes(b"{}")
-    assert answer(capsys, "doctor", *place, code=1)["store"]["damaged"] == [str(made.folder)]
-    report = answer(capsys, "doctor", "--repair", *place)
-    assert report["store"]["repaired"] == [
-        f"run folder {made.id} was damaged (config.json is not what was written) and is set aside"
-    ]
-    assert report["problems"] == [] and report["store"]["finished"] == 0
-
-
-def test_doctor_reports_what_is_broken_and_goes_on(capsys, monkeypatch, tmp_path: Path) -> None:
-    from pflrepro import doctor
-
-    def broken() -> list[dict[str, str]]:
-        raise UserError("the device is on fire")
-
-    monkeypatch.setattr(doctor, "devices", broken)
-    monkeypatch.setattr(doctor, "PACKAGES", ("torch", "no-such-package"))
-    (tmp_path / "mnist").mkdir()
-    (tmp_path / "mnist" / "mnist.npz").write_bytes(b"not an archive")
-    report = answer(capsys, "doctor", "--data-root", str(tmp_path), code=1)
-    missing, fire, corrupt = report["problems"]
-    assert missing == "no-such-package is not installed: pip install no-such-package"
-    assert fire == "the device is on fire"
-    assert corrupt.startswith("data set mnist is corrupt")
-    assert {row["name"]: row["state"] for row in report["data"]}["mnist"] == "corrupt"
-    assert cli.main(["doctor", "--data-root", str(tmp_path)]) == 1
-    assert "on fire" in capsys.readouterr().out

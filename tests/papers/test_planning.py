@@ -13,17 +13,10 @@ from helpers.runs import PAIRS, SKEWED, fill, make_artefact
 
 from pflrepro.errors import MissingData
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.store import Store
 from pflrepro.papers import planning, timing
 from pflrepro.papers.artefact import Scale, column, row
 from pflrepro.papers.settings import FMNIST_PRACTICAL
-from pflrepro.papers.studies import Study
 from pflrepro.papers.timing import Timings
-
-
-@pytest.fixture
-def make(store: Store):
-    return lambda scale="fast", of=None, **how: Study(of or make_artefact(), scale, store=store, **how)
 
 
 def test_every_experiment_once_with_its_state(make) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,43 +14,12 @@ from pflrepro import papers
 from pflrepro.errors import MissingData, RunFailed, UserError
 from pflrepro.experiments import compact
 from pflrepro.experiments.store import Store
-from pflrepro.papers import outputs
 from pflrepro.papers.artefact import SMOKE, Scale, column, row
 from pflrepro.papers.claims import above, gain_grows
 from pflrepro.papers.measures import ACCURACY, Measure, Value, gain_over, ratio_to
 from pflrepro.papers.result import FRAME_COLUMNS
 from pflrepro.papers.settings import FMNIST_PRACTICAL
 from pflrepro.papers.studies import Study, study
-
-OWN_METHOD = """
-from dataclasses import dataclass
-from pflrepro.algorithms.fedavg import FedAvg
-
-@dataclass(frozen=True)
-class Mine(FedAvg):
-    title = "mine"
-"""
-
-
-@pytest.fixture
-def make(store: Store):
-    """make(scale, ...): a study of the fake artefact, or of `of`."""
-
-    def build(scale: str = "fast", of=None, **how) -> Study:
-        return Study(of or make_artefact(), scale, **{"store": store} | how)
-
-    return build
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """The demo at its smoke scale, two rows of it trained."""
-    place = tmp_path_factory.mktemp("trained")
-    found = study(
-        "demo/digits", "smoke", store=Store(place / "store", behind=place / "no"), methods=["FedAvg", "local"]
-    )
-    found.run(progress=False, workers=1, backend="loop")
-    return found
 
 
 def line(study: Study, row: str, column: str = "shares: FMNIST") -> pd.Series:
@@ -360,74 +327,6 @@ def test_committed_runs_are_found_by_those_who_have_not_got_the_data(make, tmp_p
         reader.find(reader.experiments(reader.rows[1], reader.columns[0])[0])
 
 
-# ---- training --------------------------------------------------------------------------------------------------------------------
-def test_only_the_methods_asked_for_are_trained_and_the_table_shows_what_there_is(trained: Study) -> None:
-    assert [row.key for row in trained.trained] == ["local", "fedavg"]
-    assert {key[0] for key, cell in trained.cells.items() if cell.runs} == {"local", "fedavg"}
-    everything = study("demo/digits", "smoke", store=trained.store)
-    assert everything.frame.equals(trained.frame), "rows that nobody asked for are shown as far as they are there"
-    other = study("demo/digits", "smoke", store=trained.store, methods=["fedrep"])
-    assert other.cells["fedavg", "practical/digits"].runs and not other.cells["fedrep", "practical/digits"].runs
-    assert {entry.row: entry.state for entry in other.plan()} == {"FedRep": "to run"}
-
-
-def test_what_is_there_is_not_trained_again(trained: Study, monkeypatch) -> None:
-    monkeypatch.setattr("pflrepro.papers.studies.train", lambda *_, **__: pytest.fail("something was trained"))
-    planned = trained.run(progress=False)
-    assert {entry.state for entry in planned} == {"done"} and len(planned) == 2
-
-
-def test_moments_whose_models_a_measure_needs_are_kept(make) -> None:
-    needs = replace(ACCURACY, moments=("best", "last"))
-    skewed, pairs = (
-        column(key, SKEWED, measure, label=key) for key, measure in (("skewed", needs), ("pairs", ACCURACY))
-    )
-    scales = (Scale("fast", "few", rounds=2),)
-    found = make("fast", make_artefact(columns=(skewed, pairs), claims=(), scales=scales), methods=["fedavg"])
-    assert [(entry.keep, entry.seed) for entry in found.plan()] == [(("best",), 0)], "one run serves both columns"
-    seen = []
-
-    def launcher(tasks, work, jobs):
-        for task in tasks:
-            seen.append(task)
-            yield task, work(task)
-
-    found.run(progress=False, workers=1, backend="loop", launcher=launcher)
-    assert len(seen) == 1, "it was trained where the launcher trains"
-    (run,) = found.cells["fedavg", "skewed"].runs.values()
-    assert set(found.store.states(run.id)) == {run.round_of("best"), run.round_of("last")}
-
-
-def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> None:
-    found = make("fast", methods=["fedavg"], seeds=1)
-    assert found.verdict == "6 – not run"
-    planned = found.run(progress=False, workers=1, backend="loop")
-    assert found.cells["fedavg", "skewed"].rounds == 2 and found.anything_run
-    assert planned and {entry.state for entry in planned} == {"done"}, "what is shown behind a run is what is true then"
-
-
-# ---- own methods -----------------------------------------------------------------------------------------------------------------
-def test_methods_of_ones_own_stand_in_a_block_of_their_own(make, tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "my_methods_in_a_test.py").write_text(OWN_METHOD)
-    monkeypatch.syspath_prepend(tmp_path)
-    artefact = make_artefact(
-        columns=(replace(make_artefact().columns[1], rows=("fedavg", "fedavg+dbe")),),
-        claims=(above("fedavg+dbe", "fedavg"),),
-        scales=(Scale("fast", "few", rounds=2),),
-    )
-    found = make("fast", artefact, also=["my_methods_in_a_test:Mine", "fedavg"], methods=["fedavg"])
-    assert [row.key for row in found.trained] == ["fedavg", "my_methods_in_a_test:Mine", "own fedavg"]
-    assert found.command.endswith("--methods fedavg --also my_methods_in_a_test:Mine --also fedavg")
-    found.run(progress=False, workers=1, backend="loop")
-    plain, mine, again = (found.cells[key, "skewed"] for key in ("fedavg", "my_methods_in_a_test:Mine", "own fedavg"))
-    assert mine.ours == plain.ours == again.ours and mine.printed is None
-    assert mine.runs[0].id != plain.runs[0].id == again.runs[0].id
-    ((table, _),) = found.table().tables
-    assert table.iloc[:, 0].tolist() == ["FedAvg", "FedAvg+DBE", "Nothing", "own methods", "Mine", "fedavg"]
-    assert "".join(table.iloc[3, 1:]) == ""
-    assert found.outcomes == [], "claims are the paper's rows'"
-
-
 # ---- wrong names -----------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("how", "message"),
@@ -465,96 +364,3 @@ def test_wrong_rows_columns_and_artefacts_name_the_nearest() -> None:
 def test_the_function_is_not_hidden_by_a_module() -> None:
     assert [papers.study("demo/digits").artefact.id for _ in range(2)] == ["demo/digits"] * 2
     assert papers.Study is Study and papers.study is study
-
-
-# ---- what is written -----------------------------------------------------------------------------------------------------------
-@pytest.fixture
-def shown(make) -> Study:
-    found = make()
-    fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
-    fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
-    return found
-
-
-def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
-    written = shown.write(tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
-        "demo/fake.tex",
-        "demo/fake.csv",
-        "demo/fake.md",
-    ]
-    csv, text = pd.read_csv(written[1]), written[2].read_text()
-    assert csv["ours"].tolist() == pytest.approx(shown.frame["ours"].tolist(), nan_ok=True)
-    for part in (
-        "# A fake\n\nWhat it is.\n\n*scale fast; digits, skewed; 2 seeds; 2 rounds; maximum over rounds",
-        "|  | shares: FMNIST, published | ours |",
-        "| FedAvg | 85.85 ± 0.19 | 60.00 ± 0.00 [-25.85] ✓ |",
-        "* not part of the scale fast: two classes: FMNIST.",
-        "* 2 ✓ ordering kept: a test shows at least one claim about this cell, none reversed.",
-        "* 4 – not run: no finished run.",
-        "## Claims",
-        "| shares: FMNIST | FedAvg+DBE > FedAvg | +10.50 | 0.50 | paired t over 2 seeds | 0.03 | 0.03 | ✓ kept | the fake |",
-        "* **command:** `pflrepro reproduce demo/fake --scale fast`",
-        "* **seeds:** 0; 1",
-        "* **seconds a round:** 2.75 to 2.75 (training and tests, as recorded by the runs)",
-        "* **versions:** torch 9.9",
-    ):
-        assert part in text, part
-    assert not re.search(r"(^|[\s\"'`(=])/\w", text), "no absolute path"
-
-
-def test_the_table_for_latex_has_the_marks_of_the_page(shown: Study, tmp_path: Path) -> None:
-    text = shown.write(tmp_path)[0].read_text("utf-8")
-    assert text == shown.table().to_latex()
-    assert text.startswith("% scale fast; digits, skewed; 2 seeds") and "% 2 ✓ ordering kept" not in text
-    assert "% ✓ ordering kept: a test shows" in text
-    assert r"\multicolumn{2}{c}{FMNIST}" in text and r" & published & ours \\" in text
-    assert r"FedAvg & 85.85 $\pm$ 0.19 & 60.00 $\pm$ 0.00 [-25.85] $\checkmark$ \\" in text
-    drawn = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
-    assert drawn.isascii() and drawn.count(r"\begin{tabular}") == drawn.count(r"\end{tabular}") == 1
-
-
-def test_the_same_numbers_give_the_same_bytes_and_runs_are_exported_once(shown: Study, tmp_path: Path) -> None:
-    first = {path: path.read_bytes() for path in [*shown.write(tmp_path), *(tmp_path / "runs").iterdir()]}
-    assert len(first) == 3 + 4
-    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
-    shown.write(tmp_path)
-    assert {path: path.read_bytes() for path in first} == first
-    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
-    reader = Study(shown.artefact, "fast", store=Store(tmp_path / "empty", behind=tmp_path / "runs"))
-    pd.testing.assert_frame_equal(reader.frame, shown.frame)
-
-
-def test_outputs_of_a_stand_in_replace_no_real_ones_and_export_nothing(make, tmp_path: Path) -> None:
-    found = make("smoke")
-    fill(found, "fedavg", "skewed", [10, 86, 80])
-    assert [path.name for path in found.write(tmp_path)] == ["fake-smoke.tex", "fake-smoke.csv", "fake-smoke.md"]
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "table.csv"
-    path.write_text("old")
-
-    def half(target: str) -> None:
-        Path(target).write_text("ne")
-        raise OSError("no space left")
-
-    with pytest.raises(UserError, match=r"cannot write .*table.csv: no space left"):
-        outputs._atomically(path, half)
-    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    outputs._atomically(path, lambda target: Path(target).write_text("new"))
-    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
-
-
-def test_a_study_shows_itself_before_anything_runs(make) -> None:
-    html = make("fast", methods=["fedavg+dbe"])._repr_html_()
-    for part in ("<h3>A fake</h3>", "What it is.", "dirichlet:0.5, 5 clients", "batch 10, rate 0.1", "FedAvg+DBE"):
-        assert part in html, part
-    assert "<p>Not part of this scale: two classes: FMNIST.</p>" in html
-
-
-def test_nothing_is_logged_about_a_store_that_is_not_there(make, caplog) -> None:
-    with caplog.at_level(logging.WARNING):
-        make().frame  # noqa: B018
-    assert caplog.records == []

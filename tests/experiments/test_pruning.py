@@ -1,0 +1,78 @@
+"""What goes from a store, by age and size."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from pflrepro.errors import RunFailed, UserError
+from pflrepro.experiments.pruning import prune
+from pflrepro.experiments.run import run
+
+
+@pytest.fixture
+def aged(store, fake, make):
+    """Four finished runs with a state each, and a half-done one: the first is 40 days old, the last new."""
+
+    def stop(simulation):
+        if simulation.seeds == [4] and simulation.round == 2:
+            raise ValueError("enough")
+
+    fake.before_step = stop
+    runs = [run(make.experiment(seed=seed), store=store, simulate=fake, progress=False) for seed in range(4)]
+    with pytest.raises(RunFailed):
+        run(make.experiment(seed=4), store=store, simulate=fake, progress=False, checkpoint_every=0)
+    (half,) = {path.name for path in (store.root / "runs").iterdir()} - {one.id for one in runs}
+    ids = [*(one.id for one in runs), half]
+    for id, days in zip(ids, (40, 30, 20, 10, 35), strict=True):
+        for path in store.folder(id).iterdir():
+            os.utime(path, (time.time() - 86_400 * days,) * 2)
+    return ids
+
+
+def bytes_of(store):
+    return sum(path.stat().st_size for path in (store.root / "runs").rglob("*") if path.is_file())
+
+
+def test_what_is_old_goes_and_what_somebody_trains_stays(store, aged):
+    month = 86_400 * 25
+    promised = prune(store, runs=True, older_than=month, dry_run=True)
+    assert [(freed.id, freed.what) for freed in promised] == [
+        (aged[0], "a run"),
+        (aged[4], "a half-done run"),
+        (aged[1], "a run"),
+    ]
+    before = bytes_of(store)
+    lock = store.lock(aged[1])
+    assert lock.acquire()
+    assert prune(store, runs=True, older_than=month) == promised[:2]
+    lock.release()
+    assert bytes_of(store) == before - sum(freed.size for freed in promised[:2])
+    assert {one.id for one in store.runs()} == set(aged[1:4]) and not list((store.root / "runs").glob(".*"))
+    assert [freed.id for freed in prune(store, states=True, older_than=86_400 * 15)] == aged[1:3]
+    assert [len(store.states(id)) for id in aged[1:4]] == [0, 0, 1] and len(store.runs()) == 3
+
+
+def test_a_store_is_brought_under_a_size_the_oldest_first_and_models_before_runs(store, aged):
+    whole, states = bytes_of(store), [store.states(id)[4].stat().st_size for id in aged[:4]]
+    promised = prune(store, states=True, runs=True, keep_under=whole - states[0] - 1, dry_run=True)
+    assert [(freed.id, freed.what) for freed in promised] == [(id, "states behind rounds 4") for id in aged[:2]]
+    assert prune(store, states=True, keep_under=whole) == []
+    assert prune(store, states=True, runs=True, keep_under=whole - states[0] - 1) == promised
+    limit = bytes_of(store) // 2
+    promised = prune(store, states=True, runs=True, keep_under=limit, dry_run=True)
+    assert [freed.id for freed in promised][:3] == [*aged[2:4], aged[0]], (
+        "the states that are left, then the oldest run"
+    )
+    assert prune(store, states=True, runs=True, keep_under=limit) == promised
+    assert bytes_of(store) <= limit and store.get(aged[3]) is not None
+    assert len(prune(store, runs=True, keep_under=0)) > 0 and bytes_of(store) == 0
+
+
+def test_whole_runs_need_a_limit_and_a_limit_something_to_limit(store):
+    with pytest.raises(UserError, match="give --older-than or --keep-under"):
+        prune(store, runs=True)
+    with pytest.raises(UserError, match="--states, --runs, or both"):
+        prune(store, older_than=3.0)

@@ -1,0 +1,108 @@
+"""What is written of a study: pages, tables, pictures, and the runs behind them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from helpers.runs import fill
+
+from pflrepro.errors import UserError
+from pflrepro.experiments.store import Store
+from pflrepro.papers import outputs
+from pflrepro.papers.studies import Study
+
+
+@pytest.fixture
+def shown(make) -> Study:
+    found = make()
+    fill(found, "fedavg", "skewed", [10, 60, 50], [10, 60, 50])
+    fill(found, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
+    return found
+
+
+def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
+    written = shown.write(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+        "demo/fake.tex",
+        "demo/fake.csv",
+        "demo/fake.md",
+    ]
+    csv, text = pd.read_csv(written[1]), written[2].read_text()
+    assert csv["ours"].tolist() == pytest.approx(shown.frame["ours"].tolist(), nan_ok=True)
+    for part in (
+        "# A fake\n\nWhat it is.\n\n*scale fast; digits, skewed; 2 seeds; 2 rounds; maximum over rounds",
+        "|  | shares: FMNIST, published | ours |",
+        "| FedAvg | 85.85 ± 0.19 | 60.00 ± 0.00 [-25.85] ✓ |",
+        "* not part of the scale fast: two classes: FMNIST.",
+        "* 2 ✓ ordering kept: a test shows at least one claim about this cell, none reversed.",
+        "* 4 – not run: no finished run.",
+        "## Claims",
+        "| shares: FMNIST | FedAvg+DBE > FedAvg | +10.50 | 0.50 | paired t over 2 seeds | 0.03 | 0.03 | ✓ kept | the fake |",
+        "* **command:** `pflrepro reproduce demo/fake --scale fast`",
+        "* **seeds:** 0; 1",
+        "* **seconds a round:** 2.75 to 2.75 (training and tests, as recorded by the runs)",
+        "* **versions:** torch 9.9",
+    ):
+        assert part in text, part
+    assert not re.search(r"(^|[\s\"'`(=])/\w", text), "no absolute path"
+
+
+def test_the_table_for_latex_has_the_marks_of_the_page(shown: Study, tmp_path: Path) -> None:
+    text = shown.write(tmp_path)[0].read_text("utf-8")
+    assert text == shown.table().to_latex()
+    assert text.startswith("% scale fast; digits, skewed; 2 seeds") and "% 2 ✓ ordering kept" not in text
+    assert "% ✓ ordering kept: a test shows" in text
+    assert r"\multicolumn{2}{c}{FMNIST}" in text and r" & published & ours \\" in text
+    assert r"FedAvg & 85.85 $\pm$ 0.19 & 60.00 $\pm$ 0.00 [-25.85] $\checkmark$ \\" in text
+    drawn = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert drawn.isascii() and drawn.count(r"\begin{tabular}") == drawn.count(r"\end{tabular}") == 1
+
+
+def test_the_same_numbers_give_the_same_bytes_and_runs_are_exported_once(shown: Study, tmp_path: Path) -> None:
+    first = {path: path.read_bytes() for path in [*shown.write(tmp_path), *(tmp_path / "runs").iterdir()]}
+    assert len(first) == 3 + 4
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
+    shown.write(tmp_path)
+    assert {path: path.read_bytes() for path in first} == first
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    reader = Study(shown.artefact, "fast", store=Store(tmp_path / "empty", behind=tmp_path / "runs"))
+    pd.testing.assert_frame_equal(reader.frame, shown.frame)
+
+
+def test_outputs_of_a_stand_in_replace_no_real_ones_and_export_nothing(make, tmp_path: Path) -> None:
+    found = make("smoke")
+    fill(found, "fedavg", "skewed", [10, 86, 80])
+    assert [path.name for path in found.write(tmp_path)] == ["fake-smoke.tex", "fake-smoke.csv", "fake-smoke.md"]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+
+    def half(target: str) -> None:
+        Path(target).write_text("ne")
+        raise OSError("no space left")
+
+    with pytest.raises(UserError, match=r"cannot write .*table.csv: no space left"):
+        outputs._atomically(path, half)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    outputs._atomically(path, lambda target: Path(target).write_text("new"))
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_study_shows_itself_before_anything_runs(make) -> None:
+    html = make("fast", methods=["fedavg+dbe"])._repr_html_()
+    for part in ("<h3>A fake</h3>", "What it is.", "dirichlet:0.5, 5 clients", "batch 10, rate 0.1", "FedAvg+DBE"):
+        assert part in html, part
+    assert "<p>Not part of this scale: two classes: FMNIST.</p>" in html
+
+
+def test_nothing_is_logged_about_a_store_that_is_not_there(make, caplog) -> None:
+    with caplog.at_level(logging.WARNING):
+        make().frame  # noqa: B018
+    assert caplog.records == []

@@ -1,0 +1,102 @@
+"""What a study trains, and what it leaves to be trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.runs import SKEWED, make_artefact
+
+from pflrepro.experiments.store import Store
+from pflrepro.papers.artefact import Scale, column
+from pflrepro.papers.claims import above
+from pflrepro.papers.measures import ACCURACY
+from pflrepro.papers.studies import Study, study
+
+OWN_METHOD = """
+from dataclasses import dataclass
+from pflrepro.algorithms.fedavg import FedAvg
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+    title = "mine"
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """The demo at its smoke scale, two rows of it trained."""
+    place = tmp_path_factory.mktemp("trained")
+    found = study(
+        "demo/digits", "smoke", store=Store(place / "store", behind=place / "no"), methods=["FedAvg", "local"]
+    )
+    found.run(progress=False, workers=1, backend="loop")
+    return found
+
+
+def test_only_the_methods_asked_for_are_trained_and_the_table_shows_what_there_is(trained: Study) -> None:
+    assert [row.key for row in trained.trained] == ["local", "fedavg"]
+    assert {key[0] for key, cell in trained.cells.items() if cell.runs} == {"local", "fedavg"}
+    everything = study("demo/digits", "smoke", store=trained.store)
+    assert everything.frame.equals(trained.frame), "rows that nobody asked for are shown as far as they are there"
+    other = study("demo/digits", "smoke", store=trained.store, methods=["fedrep"])
+    assert other.cells["fedavg", "practical/digits"].runs and not other.cells["fedrep", "practical/digits"].runs
+    assert {entry.row: entry.state for entry in other.plan()} == {"FedRep": "to run"}
+
+
+def test_what_is_there_is_not_trained_again(trained: Study, monkeypatch) -> None:
+    monkeypatch.setattr("pflrepro.papers.studies.train", lambda *_, **__: pytest.fail("something was trained"))
+    planned = trained.run(progress=False)
+    assert {entry.state for entry in planned} == {"done"} and len(planned) == 2
+
+
+def test_moments_whose_models_a_measure_needs_are_kept(make) -> None:
+    needs = replace(ACCURACY, moments=("best", "last"))
+    skewed, pairs = (
+        column(key, SKEWED, measure, label=key) for key, measure in (("skewed", needs), ("pairs", ACCURACY))
+    )
+    scales = (Scale("fast", "few", rounds=2),)
+    found = make("fast", make_artefact(columns=(skewed, pairs), claims=(), scales=scales), methods=["fedavg"])
+    assert [(entry.keep, entry.seed) for entry in found.plan()] == [(("best",), 0)], "one run serves both columns"
+    seen = []
+
+    def launcher(tasks, work, jobs):
+        for task in tasks:
+            seen.append(task)
+            yield task, work(task)
+
+    found.run(progress=False, workers=1, backend="loop", launcher=launcher)
+    assert len(seen) == 1, "it was trained where the launcher trains"
+    (run,) = found.cells["fedavg", "skewed"].runs.values()
+    assert set(found.store.states(run.id)) == {run.round_of("best"), run.round_of("last")}
+
+
+def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> None:
+    found = make("fast", methods=["fedavg"], seeds=1)
+    assert found.verdict == "6 – not run"
+    planned = found.run(progress=False, workers=1, backend="loop")
+    assert found.cells["fedavg", "skewed"].rounds == 2 and found.anything_run
+    assert planned and {entry.state for entry in planned} == {"done"}, "what is shown behind a run is what is true then"
+
+
+# ---- own methods -----------------------------------------------------------------------------------------------------------------
+def test_methods_of_ones_own_stand_in_a_block_of_their_own(make, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "my_methods_in_a_test.py").write_text(OWN_METHOD)
+    monkeypatch.syspath_prepend(tmp_path)
+    artefact = make_artefact(
+        columns=(replace(make_artefact().columns[1], rows=("fedavg", "fedavg+dbe")),),
+        claims=(above("fedavg+dbe", "fedavg"),),
+        scales=(Scale("fast", "few", rounds=2),),
+    )
+    found = make("fast", artefact, also=["my_methods_in_a_test:Mine", "fedavg"], methods=["fedavg"])
+    assert [row.key for row in found.trained] == ["fedavg", "my_methods_in_a_test:Mine", "own fedavg"]
+    assert found.command.endswith("--methods fedavg --also my_methods_in_a_test:Mine --also fedavg")
+    found.run(progress=False, workers=1, backend="loop")
+    plain, mine, again = (found.cells[key, "skewed"] for key in ("fedavg", "my_methods_in_a_test:Mine", "own fedavg"))
+    assert mine.ours == plain.ours == again.ours and mine.printed is None
+    assert mine.runs[0].id != plain.runs[0].id == again.runs[0].id
+    ((table, _),) = found.table().tables
+    assert table.iloc[:, 0].tolist() == ["FedAvg", "FedAvg+DBE", "Nothing", "own methods", "Mine", "fedavg"]
+    assert "".join(table.iloc[3, 1:]) == ""
+    assert found.outcomes == [], "claims are the paper's rows'"

@@ -245,6 +245,8 @@ def _sorted_options(options: Any) -> Options:
     for pair in pairs:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
             raise UserError(f"options are pairs of a name and a value, not {pair!r}")
+        if not pair[0].isidentifier():
+            raise UserError(f"no option has the name {pair[0]!r}")
         if not isinstance(pair[1], (bool, int, float, str)):
             raise UserError(f"option {pair[0]} must be a number, a word, true or false, not {pair[1]!r}")
         if isinstance(pair[1], float):

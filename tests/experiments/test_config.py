@@ -46,6 +46,7 @@ def digest(experiment: Experiment, fingerprint: str = "f") -> str:
         ),
         ({"options": (("kappa", 1.0), ("kappa", 2.0)), "algorithm": "fedavg+dbe"}, "each option can be given once"),
         ({"options": (("kappa",),)}, "options are pairs of a name and a value"),
+        ({"options": {"\n": None}}, r"no option has the name '\\n'"),
         ({"options": {"kappa": [1]}}, r"option kappa must be a number, a word, true or false, not \[1\]"),
         ({"options": {"kappa": float("nan")}}, "option kappa must be a number, not nan"),
         ({"rounds": -1}, "rounds must be a whole number >= 0, not -1"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 
 RIDGE = 1e-10  # relative to the mean diagonal: makes the solution unique where the matrix is singular
 
@@ -16,6 +14,9 @@ def minimise(matrix: np.ndarray) -> np.ndarray:
     constant where x > 0 and no smaller elsewhere. An active-set method finds it in finitely many steps. Where several
     solutions exist, the shortest is taken (all equal for A = 0), by a ridge of 1e-10 times the mean diagonal.
     """
+    from scipy.linalg import solve_triangular  # half a second that every command would take, as it looks at all methods
+    from scipy.optimize import nnls
+
     matrix = np.asarray(matrix, dtype=np.float64)
     scale = float(np.trace(matrix)) / len(matrix)
     scaled = matrix / scale if scale > 0 else np.zeros_like(matrix)

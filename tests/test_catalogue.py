@@ -52,6 +52,7 @@ def test_every_option_of_every_method_is_described(name: str) -> None:
     assert [option.name for option in catalogue.options_of(kind) if not option.text] == []
 
 
+@pytest.mark.slow
 def test_the_committed_page_is_what_the_registry_says() -> None:
     if not PAGE.exists():
         pytest.skip("the documentation lies beside the source only")

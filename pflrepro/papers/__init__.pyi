@@ -35,6 +35,7 @@ from pflrepro.papers import registry as registry
 from pflrepro.papers import reproduce as reproduce
 from pflrepro.papers import result as result
 from pflrepro.papers import score_page as score_page
+from pflrepro.papers import scored as scored
 from pflrepro.papers import scoring as scoring
 from pflrepro.papers import sentences as sentences
 from pflrepro.papers import settings as settings

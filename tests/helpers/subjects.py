@@ -197,7 +197,13 @@ ROWS = [
 
 
 def plain(subject: Subject) -> bool:
-    """Whether it is its method in the plainest form of the table: the small network, fewest options; the others are variants."""
+    """Whether it is its method in the plainest form of the table: the small network, fewest options, a plug-in alone on FedAvg.
+
+    The others are variants: a departure that a printed cell needs (`moon/fedbr`), plug-ins on further hosts or together.
+    """
+    host, *plugins = subject.source.split("+")
+    if "/" in host or len(plugins) > 1 or (plugins and host != "fedavg"):
+        return False
     forms = [row for row in ROWS if row.source == subject.source and row.model != NORM]
     return subject is min(forms, key=lambda row: len(row.options))
 

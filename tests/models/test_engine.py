@@ -45,6 +45,9 @@ def shape_of(smallest: Callable[[str], tuple]) -> Callable[[str], tuple[int, ...
 
 
 NAMES = [*MODELS, "cnn4@conv1", "ecg-resnet@b1"]
+# What another one stands for, on larger images or with other norm layers, and takes ten seconds.
+LARGE = ("resnet18", "resnet18-gn", "resnet18-gn-small", "pfedfda-resnet18", "cct-7-3x1-plain")
+EACH = [pytest.param(name, marks=pytest.mark.variant if name in LARGE else ()) for name in NAMES]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,7 +58,7 @@ def test_no_network_needs_the_host(name: str, shape_of: Callable[[str], tuple[in
     run_on_meta(Simulation(FedAvg(), federation(name, shape), name, settings, [0], backend="batched"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_batched_is_the_loop(name: str, shape_of: Callable[[str], tuple[int, ...]]) -> None:
     """Parameters, running statistics and scores after a round of two steps and three."""
     shape = shape_of(name)

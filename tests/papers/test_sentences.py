@@ -126,6 +126,7 @@ def test_the_repository_is_found_and_leaves_its_outputs_out_of_git() -> None:
 
 
 # ---- what to try next --------------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_what_the_demo_says_to_try_next_works(tmp_path: Path) -> None:
     artefact = papers.find("demo/digits")
     where = {"store": tmp_path, "data_root": "", "device": "cpu"}

@@ -10,13 +10,14 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 import pytest
 import torch
-from paper_settings import CASES, DECLARED, OTHERS, Case
+from paper_settings import CASES, DECLARED, LARGE, OTHERS, Case
 
 from pflrepro.data.arrays import Arrays, save_arrays
 from pflrepro.data.corruptions import CORRUPTIONS
@@ -168,7 +169,14 @@ def two_rounds(case: Case, experiment: Experiment, root: str | Path) -> None:
     assert history["participated"][1:].any(1).all() and (history["correct"] <= history["test_samples"]).all()
 
 
-@each_case
+def once_a_large_network() -> list[Any]:
+    """The cases for `parametrize`: a network that takes seconds for a few images is tried once by `make test`."""
+    first = {case.setting.model.partition("@")[0]: case for case in reversed(CASES)}
+    large = [case for case in CASES if case.setting.model.startswith(LARGE) and case not in first.values()]
+    return [pytest.param(case, id=case.name, marks=pytest.mark.variant if case in large else ()) for case in CASES]
+
+
+@pytest.mark.parametrize("case", once_a_large_network())
 def test_two_rounds_on_a_stand_in(case: Case, stand_ins: Path) -> None:
     two_rounds(case, case.small(stand_in=True), stand_ins)
 

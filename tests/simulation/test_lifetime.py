@@ -20,7 +20,8 @@ from pflrepro.simulation import lifetime, workers
 # A process with two workers that are busy for longer than any test, one file for them, and a word when all are at work.
 PARENT = """
 import os, signal, sys, time
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` and others leave it ignored in all that they start
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup`, and a script in the background, leave these ignored in what they start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from loky import get_reusable_executor
 from pflrepro.simulation.lifetime import follow, scratch, shielded
 

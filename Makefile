@@ -11,17 +11,20 @@ FAULTS := $(addprefix tests/,test_fuzzing.py test_remembered.py $(addprefix expe
 	data/test_archives.py cli/test_main.py notebooks/test_kernels.py metrics/test_divergence.py)
 # Whether the notebooks of the site are run: off, or cache (a notebook that has not changed is not run again).
 EXECUTE ?= off
+# The browser of `make browser`.
+CHROMIUM ?= $(firstword $(foreach name,chromium chromium-browser google-chrome,$(shell command -v $(name))))
 # What JupyterLab adds to a notebook when it saves it, beside outputs and counts.
 ADDED := $(addprefix metadata.language_info.,codemirror_mode file_extension mimetype nbconvert_exporter pygments_lexer version)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all test-faults lab strip docs lint format gpu clean
+.PHONY: help demo test test-all test-faults browser lab strip docs lint format gpu clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    regenerate one table on bundled data (installs what it needs first)"
 	@echo "make test    run the tests of every method in its plain form (the same);  make test-all  all tests"
 	@echo "make test-faults  the fault suite in its long form: kills, damage, full disks, sweeps, fuzzing"
+	@echo "make browser JupyterLab, score card and site in headless Chromium; pictures of what was seen in outputs/browser"
 	@echo "make lab     open JupyterLab on the notebooks"
 	@echo "make strip   what running a notebook adds to it is in no diff and no commit of this clone any more"
 	@echo "make docs    build the documentation site into outputs/site;  EXECUTE=cache: with the tutorials' outputs"
@@ -40,6 +43,11 @@ test-all: $(VENV)/.installed-dev
 
 test-faults: $(VENV)/.installed-dev
 	HYPOTHESIS_PROFILE=faults $(VENV)/bin/python -m pytest $(PYTEST_ARGS) $(FAULTS)
+
+browser: docs $(VENV)/.installed-browser
+	@test -n "$(CHROMIUM)" || { echo "make browser needs Chromium (apt install chromium), or: make browser CHROMIUM=/path/to/it" >&2; exit 1; }
+	rm -rf outputs/browser
+	CHROMIUM="$(CHROMIUM)" PICTURES=outputs/browser $(VENV)/bin/python -m pytest tests/browser
 
 lab: $(VENV)/.installed
 	$(VENV)/bin/python -m jupyterlab notebooks
@@ -76,6 +84,10 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install --editable '.[dev]'
 	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-browser: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable '.[dev,browser]'
+	@touch $(VENV)/.installed $(VENV)/.installed-dev $@
 
 $(VENV)/.installed-docs: pyproject.toml | $(VENV)/bin/python
 	$(PIP) install --editable '.[docs]'

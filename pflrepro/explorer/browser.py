@@ -47,13 +47,13 @@ def browse(store: Store | str | Path | None = None, **filter: Any) -> Browser:
 
 class Browser(Displayed):
     """What `browse` gives. `frame`: the columns of `Store.frame()`, a line a run; `table`: what is clicked; `runs`: those picked last;
-    `after`: whether they are drawn as tested behind local training.
+    `after`: whether they are drawn as tested after local training.
     """
 
     def __init__(self, store: Store, filter: dict[str, Any]) -> None:
         self.store, self.frame, self.runs = store, _chosen(listed(store.root), filter), Runs()
         self.table = ITable(_shown(self.frame), **_look())
-        self.after = widgets.Checkbox(description="behind local training", indent=False)
+        self.after = widgets.Checkbox(description="after local training", indent=False)
         self._said = widgets.HTML(note(HEAD.format(count=len(self.frame), root=store.root)))
         self._picked, self._pictures = widgets.HTML(), widgets.HTML()
         self.table.observe(lambda _: self._draw(), "selected_rows")

@@ -12,7 +12,7 @@ from pflrepro.viz.clients import ClientCurves, client_map, size_scatter
 
 
 def curves(runs: Mapping[str, Sequence[Run]], after: bool = False) -> str:
-    """The curves of label -> runs, one a seed, as HTML; `after`: behind local training."""
+    """The curves of label -> runs, one a seed, as HTML; `after`: after local training."""
     return image(lambda: Compared(runs).curves(after), f"curves of {', '.join(runs)}")
 
 

@@ -71,7 +71,7 @@ class CellExplorer(Displayed):
         before = [each for each in self.picked if each != key] if self.keep.value else []
         self.picked = [*before, key]
         for each, button in self.buttons.items():
-            button.button_style = "info" if each in self.picked else ""
+            button.button_style = "primary" if each in self.picked else ""
         self._cell.value = self._about(self.study.cells[key])
         self._pictures.value = self._drawn()
 

@@ -131,6 +131,7 @@ def page(study: Studied) -> str:
 def _column_line(study: Studied, column: Column) -> dict[str, str]:
     setting = study.setting(column)
     protocol = setting.settings
+    who = "all clients" if protocol.participation == 1 else f"{100 * protocol.participation:g} % of the clients"
     work = f"{protocol.local_steps} steps" if protocol.local_steps else span(*[protocol.local_epochs] * 2, "epoch")
     return {
         "column": study.artefact.name_of(column),
@@ -139,7 +140,7 @@ def _column_line(study: Studied, column: Column) -> dict[str, str]:
         "partition": f"{setting.partition}, {setting.clients} clients",
         "network": setting.model,
         "with": ", ".join(filter(None, (column.plugins, *(f"{name}={value}" for name, value in column.options)))),
-        "a round": f"{protocol.participation:g} of the clients, {work}, batch {protocol.batch_size}, rate {protocol.lr:g}",
+        "a round": f"{who}, {work}, batch {protocol.batch_size}, rate {protocol.lr:g}",
         "rounds": str(study.scale.changes(setting)["rounds"]),
         "measure": column.measure.title,
         "level": study.level(column),

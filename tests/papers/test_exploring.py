@@ -32,7 +32,7 @@ def test_a_clicked_cell_shows_runs_configuration_command_and_pictures(explorer) 
     assert cell.runs[0].command in said and f"pflrepro show {cell.runs[0].id[:12]}" in said
     assert "local_epochs 1" in said and "verdict" in said
     assert 'alt="curves of FedAvg"' in explorer._pictures.value and explorer._pictures.value.count("<img") == 3
-    assert explorer.buttons[key].button_style == "info"
+    assert explorer.buttons[key].button_style == "primary"
 
 
 def test_cells_are_laid_over_each_other_if_wanted(explorer) -> None:

@@ -97,6 +97,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
 
 def test_a_study_shows_itself_before_anything_runs(make) -> None:
     html = make("fast", methods=["fedavg+dbe"])._repr_html_()
+    assert "all clients, 1 epoch" in html
     for part in ("<h3>A fake</h3>", "What it is.", "dirichlet:0.5, 5 clients", "batch 10, rate 0.1", "FedAvg+DBE"):
         assert part in html, part
     assert "<p>Not part of this scale: two classes: FMNIST.</p>" in html

@@ -49,6 +49,9 @@ nb_execution_excludepatterns = [
 ]
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
+# Widgets are shown by the picture and the text that they bring along: their scripts would be loaded from elsewhere.
+nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
+nb_ipywidgets_js: dict[str, object] = {}
 
 default_role = "code"
 autodoc_member_order = "bysource"

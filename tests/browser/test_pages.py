@@ -119,6 +119,9 @@ def test_the_site_opens_on_its_cards_and_leads_to_a_table(site: Page, look: Look
     look("site-gallery", ARTICLE)
     site.locator(".sd-card", has_text="DBE Table 2").click()
     site.locator("article table", has_text="FedAvg+DBE").first.wait_for()
+    for width in (420, 1200, 1400, 1600):
+        site.set_viewport_size({"width": width, "height": 1800})
+        assert not site.evaluate(WIDER), width
     look("site-table", ARTICLE)
 
 

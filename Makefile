@@ -17,7 +17,7 @@ CHROMIUM ?= $(firstword $(foreach name,chromium chromium-browser google-chrome,$
 ADDED := $(addprefix metadata.language_info.,codemirror_mode file_extension mimetype nbconvert_exporter pygments_lexer version)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all test-faults browser lab strip docs lint format gpu clean
+.PHONY: help demo test test-all test-faults browser chromium lab strip docs lint format gpu clean
 .DELETE_ON_ERROR:
 
 help:
@@ -44,10 +44,12 @@ test-all: $(VENV)/.installed-dev
 test-faults: $(VENV)/.installed-dev
 	HYPOTHESIS_PROFILE=faults $(VENV)/bin/python -m pytest $(PYTEST_ARGS) $(FAULTS)
 
-browser: docs $(VENV)/.installed-browser
-	@test -n "$(CHROMIUM)" || { echo "make browser needs Chromium (apt install chromium), or: make browser CHROMIUM=/path/to/it" >&2; exit 1; }
+browser: chromium docs $(VENV)/.installed-browser
 	rm -rf outputs/browser
 	CHROMIUM="$(CHROMIUM)" PICTURES=outputs/browser $(VENV)/bin/python -m pytest tests/browser
+
+chromium:
+	@test -n "$(CHROMIUM)" || { echo "make browser needs Chromium (apt install chromium), or: make browser CHROMIUM=/path/to/it" >&2; exit 1; }
 
 lab: $(VENV)/.installed
 	$(VENV)/bin/python -m jupyterlab notebooks

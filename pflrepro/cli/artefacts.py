@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.cli.arguments import MOST_SEEDS, add_json, add_machine, add_places, assignment, comma_separated, count
 from pflrepro.cli.output import Answer, table
-from pflrepro.errors import RunFailed, UserError
+from pflrepro.errors import RunFailed, UserError, unknown
 from pflrepro.notebook import duration
 
 if TYPE_CHECKING:
@@ -174,7 +174,10 @@ def _artefacts(arguments: argparse.Namespace) -> list[Artefact]:
     if arguments.all == bool(arguments.ids):
         raise UserError("name artefacts or papers (see: pflrepro list artefacts), or give --all")
     if arguments.all:
-        return [artefact for artefact in select() if arguments.scale in (None, *artefact.scale_names)]
+        found = [artefact for artefact in select() if arguments.scale in (None, *artefact.scale_names)]
+        if not found:
+            raise unknown("scale", arguments.scale, {name for artefact in select() for name in artefact.scale_names})
+        return found
     return list({artefact.id: artefact for name in arguments.ids for artefact in select(name)}.values())
 
 

@@ -11,7 +11,7 @@ from pflrepro.checked import domains
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, check_range, check_word, refuse_class
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.overrides import Overrides, spelt_out
 from pflrepro.markup import Brief, facts
@@ -235,6 +235,7 @@ def _check_words(config: Any) -> None:
     """`UserError` for a field that is no text where one belongs: names are looked up, or recorded, as texts."""
     for name, domain in domains(type(config)).items():
         if domain.kind is str:
+            refuse_class(name, getattr(config, name))
             domain.check(name, getattr(config, name))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pflrepro.algorithms.registry import build_method, canonical_name
-from pflrepro.errors import MissingData, UserError
+from pflrepro.errors import MissingData, UserError, refuse_class
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import run as train
@@ -164,6 +164,8 @@ def words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(given, str):
         return tuple(word.strip() for word in given.split(",") if word.strip())
+    for each in given if isinstance(given, (list, tuple)) else [given]:
+        refuse_class(name, each)
     if not isinstance(given, (list, tuple)) or not all(isinstance(word, str) for word in given):
         raise UserError(
             f"{name} must be a list of words, such as ['fedavg', 'ditto'], or a text: fedavg,ditto, not {given!r}"

@@ -369,6 +369,7 @@ def test_a_federation_carries_its_proxy_data_in_their_own_units():
     [
         ("algorithm", float("inf"), "algorithm must be a word, not inf"),
         ("model", None, "model must be a word, not None"),
+        ("algorithm", int, "algorithm must be a word, not a class; this one is named by 'builtins:int'"),
         ("options", None, "options are pairs of a name and a value, not None"),
         ("options", "kappa", "options are pairs of a name and a value, not 'kappa'"),
     ],

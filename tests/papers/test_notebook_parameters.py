@@ -143,6 +143,8 @@ def test_a_study_takes_methods_as_the_command_does_and_refuses_what_is_no_list(t
     study = papers.study("demo/digits", "smoke", methods="fedavg, ditto", also="fedper", store=tmp_path)
     assert study.methods == ("fedavg", "ditto") and study.also == ("fedper",)
     assert [row.key for row in study.trained] == ["fedavg", "ditto", "fedper"]
+    with pytest.raises(UserError, match=r"also must be a word, not a class; this one is named by 'builtins:int'"):
+        papers.study("demo/digits", "smoke", also=["fedprox", int])
     with pytest.raises(UserError, match=r"methods must be a list of words.*, not 3"):
         papers.study("demo/digits", "smoke", methods=3)
 

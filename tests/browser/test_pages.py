@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -54,7 +55,8 @@ def card(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--store",
         str(folder / "none"),
     ]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    own = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}  # nothing of the user's
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=own)
     return folder / "index.html"
 
 

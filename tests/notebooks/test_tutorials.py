@@ -48,14 +48,10 @@ def test_short_stripped_and_in_the_house_form(name: str) -> None:
             assert len(cell.source.splitlines()) <= 16 and not re.search(r"^def ", cell.source, re.MULTILINE)
 
 
-# The first ones written have a "Check" in place of a question above each plot.
-ASKING = [name for name in FILES if name[10:] not in ("03_description_length.ipynb", "08_leakage.ipynb")]
-
-
-@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.parametrize("name", FILES)
 def test_every_picture_answers_a_question_above_it(name: str) -> None:
     draws = r"\.plot|size_scatter\(|client_map\(|\.curves\(|bubbles\(|embedding\.planes|predictions\(|subplots\("
-    draws += r"|share_figure\(|trade_off\(|best_betas\("
+    draws += r"|share_figure\(|trade_off\(|best_betas\(|by_layer\(|learning_curves\(|psnr_bars\(|recovered\("
     above = ""
     for cell in nbformat.read(ROOT / name, as_version=4).cells:
         if cell.cell_type == "code" and re.search(draws, cell.source):

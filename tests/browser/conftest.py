@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-PATIENCE = 120_000  # milliseconds: a shared machine may be slow
+PATIENCE = 180_000  # milliseconds: a shared machine may be slow
 SETTINGS = {
     "themes": '{"adaptive-theme": true}',  # dark where the browser asks for it
     "notification": '{"fetchNews": "false"}',  # no question about news over the page

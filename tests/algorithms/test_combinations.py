@@ -20,8 +20,12 @@ SMALL = {  # the real sizes only take longer
 }
 
 
+IN_PAPERS = [host for host in ALGORITHMS if any(host in plugin.hosts for plugin in PLUGINS.values())]
+HOSTS = [pytest.param(host, marks=() if host in IN_PAPERS else pytest.mark.variant) for host in ALGORITHMS]
+
+
 @pytest.mark.parametrize("plugin", PLUGINS)
-@pytest.mark.parametrize("host", ALGORITHMS)
+@pytest.mark.parametrize("host", HOSTS)
 def test_a_combination_runs_alike_on_both_backends_or_is_refused_with_the_reason(host: str, plugin: str) -> None:
     try:
         method = build_method(f"{host}+{plugin}", SMALL.get(host))

@@ -122,6 +122,7 @@ class Mine(Method):
 """
 
 
+@pytest.mark.slow
 def test_a_method_of_the_users_own_module_runs_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "my_module.py").write_text(OWN_METHOD, encoding="utf-8")
     # As the installed script does it: the current folder is not on the path by itself.

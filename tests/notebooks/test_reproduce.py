@@ -55,6 +55,7 @@ def test_wrong_names_are_refused_before_a_kernel_starts(no_kernel, tmp_path):
         reproduce("demo/digits", "paper", figures=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_written_to_serves(tmp_path):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "notebooks").write_text("no folder")

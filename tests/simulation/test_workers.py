@@ -125,6 +125,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_process_of_multiprocessing_ends_with_its_workers(tmp_path: Path) -> None:
     """It waits for its own processes before anybody tells them to end."""
     (tmp_path / "script.py").write_text(IN_A_CHILD)

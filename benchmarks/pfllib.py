@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--checkout", type=Path, required=True, help="a clone of PFLlib")
     parser.add_argument("--train", type=int, default=750, help="training samples of a client (default: 750)")
     parser.add_argument("--test", type=int, default=250, help="test samples of a client (default: 250)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds a turn, behind one that warms up (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds a turn, after one that warms up (default: 3)")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--methods", default=",".join(METHODS), help="of " + ", ".join(METHODS))
     parser.add_argument("--out", type=Path)

@@ -3,7 +3,7 @@
     python benchmarks/round_parts.py [METHOD ...] [--train 750] [--test 250] [--rounds 3] [--out FILE.json] [--picture FILE.png]
 
 The papers' CNN on made-up 28x28 images, 20 clients, batch 10, one local epoch, one thread, `loop` backend in this process. A round's
-parts are medians of `--rounds` behind one that warms up, as the engine's own history has them; clients are tested once a round, before
+parts are medians of `--rounds` after one that warms up, as the engine's own history has them; clients are tested once a round, before
 local training. The kinds of operation are the shares that PyTorch's profiler finds in the training of one more round; `other` is
 everything without a kernel of its own: Python, the dispatcher, allocation. `checkpoint` is one write of the whole state. Once a
 command: `imports` (a new process that imports the engine), `workers` (how much longer the first round is than the next with a worker

@@ -9,7 +9,7 @@ FedAvg on made-up images, batch 10, one local epoch; a round is training and agg
 * `absent`: 100 clients of 20 samples (8x8, a small CNN) take part in a round, of 100 ... 10,000;
 * `networks`: 20 clients with 100 samples of 32x32x3 each: the papers' CNN and ResNet-18.
 
-Every measurement is a process of its own: `seconds` is the median of `--rounds` behind two that warm up, `peak_mib` the peak of the
+Every measurement is a process of its own: `seconds` is the median of `--rounds` after two that warm up, `peak_mib` the peak of the
 process without its workers (`device_mib`: of the device's memory), `samples_mib` the samples alone. `ratio` is to the first line of
 the sweep.
 """

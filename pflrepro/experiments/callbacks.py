@@ -40,7 +40,7 @@ class Callback:
     def round(self, round: int, scores: Sequence[Mapping[str, float]]) -> None:
         """So many rounds are done, of each run; for every round from 0 on, also those of an earlier call, half a second late at most.
 
-        `scores`: for each run its numbers by the names of `History.tests`; empty where nothing was tested behind this round.
+        `scores`: for each run its numbers by the names of `History.tests`; empty where nothing was tested after this round.
         """
 
     def end(self, runs: Sequence[Run]) -> None:
@@ -97,7 +97,7 @@ class Watching:
 
 
 def _lines(history: History, told: int) -> dict[int, dict[str, float]]:
-    """Round -> numbers by name, of the tests behind later rounds than `told`."""
+    """Round -> numbers by name, of the tests after later rounds than `told`."""
     if "round" not in history:
         return {}
     columns = {name: array.tolist() for name, array in history.behind(told).tests().items()}

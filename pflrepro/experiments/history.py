@@ -68,7 +68,7 @@ class History(dict[str, np.ndarray]):
         return found | {"seconds": self["seconds"] + self["seconds_evaluation"]}
 
     def behind(self, round: int) -> History:
-        """The tests behind later rounds than this one."""
+        """The tests after later rounds than this one."""
         later = self["round"] > round
         return History({name: array[later] if SCHEMA[name][1][0] == "E" else array for name, array in self.items()})
 
@@ -144,7 +144,7 @@ def _odd_values(history: Recorded) -> dict[str, bool]:
 
 
 def rounds_to_test(settings: Settings) -> np.ndarray:
-    """The rounds behind which a run with these settings is tested, if it is not stopped before."""
+    """The rounds after which a run with these settings is tested, if it is not stopped before."""
     return np.union1d(np.arange(0, settings.rounds + 1, settings.every), [settings.rounds])
 
 
@@ -166,7 +166,7 @@ def answer(history: Recorded, settings: Settings) -> dict[str, np.ndarray] | Non
 
 
 def at_rounds(history: Recorded, rounds: np.ndarray) -> dict[str, np.ndarray]:
-    """The tests behind these rounds, all of which the history has; times are those since the test before that is left."""
+    """The tests after these rounds, all of which the history has; times are those since the test before that is left."""
     places = np.searchsorted(history["round"], rounds)
     part = {name: array[places] if SCHEMA[name][1][0] == "E" else array for name, array in history.items()}
     for name in TIMES:

@@ -99,7 +99,7 @@ def _states(store: Store, id: str, dry_run: bool) -> Freed | None:
     size = sum(path.stat().st_size for path in kept.values())
     if not kept or not (dry_run or _alone(store, id, lambda: store.drop_states(id)) is not None):
         return None
-    return Freed(id, f"states behind rounds {', '.join(map(str, kept))}", size)
+    return Freed(id, f"states after rounds {', '.join(map(str, kept))}", size)
 
 
 def _whole(store: Store, id: str, dry_run: bool) -> Freed | None:

@@ -25,7 +25,7 @@ FOLDER, _META = "readings", "meta"
 
 @dataclass(frozen=True)
 class Question:
-    """What is measured: a name, the round behind which, options in JSON's types, and the revision of the measurement's code."""
+    """What is measured: a name, the round after which, options in JSON's types, and the revision of the measurement's code."""
 
     name: str
     round: int

@@ -68,7 +68,7 @@ class Run:
         return int(self.history["round"][-1])
 
     def round_of(self, moment: Moment) -> int:
-        """The round behind which a moment lies: `best`, the first with the largest pooled accuracy, `last`, or a tested round itself.
+        """The round of a moment: `best`, the first with the largest pooled accuracy, `last`, or a tested round itself.
 
         `UserError` for a round that was not tested, or another word.
         """
@@ -82,7 +82,7 @@ class Run:
         check_range("moment", moment, 0, int(tested[-1]), integer=True)
         if moment not in tested:
             near = sorted(tested.tolist(), key=lambda each: abs(each - moment))[:3]
-            raise UserError(f"the run was not tested behind round {moment}; the nearest that were: {near}")
+            raise UserError(f"the run was not tested after round {moment}; the nearest that were: {near}")
         return int(moment)
 
     @cached_property

@@ -38,7 +38,7 @@ def revive(
     Raises `UserError` for an unknown moment, `RunFailed` if more than one test sample in a hundred differs.
     """
     store, round = open_store(store), run.round_of(moment)
-    whole = has_horizon(run.experiment) and round > 0  # behind round 0 nothing is trained
+    whole = has_horizon(run.experiment) and round > 0  # after round 0 nothing is trained
     experiment = run.experiment if whole else run.experiment.with_settings(rounds=round)
     same = run.environment.get("device") == environment.device_name(device)
     backend = run.environment.get("backend", "auto") if same else "auto"

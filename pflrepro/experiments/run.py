@@ -96,9 +96,7 @@ def moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
         for tested in {job.experiment.settings: rounds_to_test(job.experiment.settings) for job in jobs}.values():
             if moment not in tested:
                 near = sorted(tested.tolist(), key=lambda each: abs(each - moment))[:3]
-                raise UserError(
-                    f"no test is asked for behind round {moment!r}, whose state is to be kept; near: {near}"
-                )
+                raise UserError(f"no test is asked for after round {moment!r}, whose state is to be kept; near: {near}")
     return tuple(moment for moment in keep if moment != "last")
 
 

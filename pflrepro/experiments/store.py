@@ -3,7 +3,7 @@
     <root>/runs/<id>/config.json          what was run, and its identity, whose digest is the id
                      history-<sum>.npz    round x client, see `pflrepro.experiments.history`
                      record-<sum>.json    versions, device, timings, peak memory
-                     state-<round>.npz    the engine's state behind a round: the last one, from which the run can grow, and kept ones
+                     state-<round>.npz    the engine's state after a round: the last one, from which the run can grow, and kept ones
                      readings/            what was measured on its models, see `pflrepro.experiments.readings`
                      checkpoint.npz       only while it is trained
                      done                 written last: which history and record are meant, and SHA-256 of them and of config.json
@@ -201,12 +201,12 @@ class Store(Listed):
         return sum(self.begun(folder.name) for folder in self._folders())
 
     def states(self, id: str) -> dict[int, Path]:
-        """Round -> the file of the kept state behind it, in ascending order; none of them has been looked into."""
+        """Round -> the file of the kept state after it, in ascending order; none of them has been looked into."""
         found = {path.stem.removeprefix("state-"): path for path in self.folder(id).glob("state-*.npz")}
         return {int(name): path for name, path in sorted(found.items(), key=lambda item: int(item[0]))}
 
     def state(self, id: str, latest: int) -> Checkpoint | None:
-        """The latest kept state of a run behind round `latest` or before, or None; a damaged one is reported and removed."""
+        """The latest kept state of a run after round `latest` or before, or None; a damaged one is reported and removed."""
         for _, path in sorted(self.states(id).items(), reverse=True):
             try:
                 found = read_checkpoint(path, id) if int(path.stem.removeprefix("state-")) <= latest else None
@@ -325,11 +325,11 @@ class Store(Listed):
         self.drop_states(id)
 
     def keep_state(self, id: str, state: Checkpoint) -> Path | None:
-        """Write the state behind a round, or say why it is not kept."""
+        """Write the state after a round, or say why it is not kept."""
         size = sum(array.nbytes for array in state.state.values())
         if size > MOST_STATE_BYTES:
             log.warning(
-                "the state of run %s behind round %d has %.1f GB and is not kept (2 GB at most): what needs it trains the run again",
+                "the state of run %s after round %d has %.1f GB and is not kept (2 GB at most): what needs it trains the run again",
                 *(id, state.round, size / 1e9),
             )
             return None
@@ -338,7 +338,7 @@ class Store(Listed):
         return path
 
     def drop_states(self, id: str, rounds: Iterable[int] | None = None) -> int:
-        """Remove the kept states behind these rounds (None: all); the bytes that are freed."""
+        """Remove the kept states after these rounds (None: all); the bytes that are freed."""
         gone = [path for round, path in self.states(id).items() if rounds is None or round in rounds]
         freed = sum(path.stat().st_size for path in gone)
         for path in gone:

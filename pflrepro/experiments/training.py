@@ -27,7 +27,7 @@ from pflrepro.metrics.divergence import divergence
 from pflrepro.simulation.simulation import Simulation
 
 log = logging.getLogger("pflrepro.run")
-States = dict[int, Mapping[str, Any]]  # round -> the engine's state behind it
+States = dict[int, Mapping[str, Any]]  # round -> the engine's state after it
 # seconds between looks at the curves: stacking a long history each round would cost more than a fast round
 LOOK_EVERY = 0.5
 CHECKPOINT_SHARE = 0.05  # checkpoints may take this share of the time, whatever interval was asked for
@@ -127,7 +127,7 @@ def done(job: Job, store: Store, keep: Sequence[Moment] = (), *, locked: bool = 
 
 
 def _to_keep(run: Run, keep: Sequence[Moment]) -> set[int]:
-    """The rounds of the moments that a run has come to; but round 0, behind which nothing is trained."""
+    """The rounds of the moments that a run has come to; but round 0, after which nothing is trained."""
     return {run.round_of(moment) for moment in keep if isinstance(moment, str) or moment <= run.rounds} - {0}
 
 
@@ -206,7 +206,7 @@ def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, sto
 
 
 class Keeper:
-    """The states behind the moments that are asked for, as a simulation comes by them, for each of its seeds."""
+    """The states at the moments that are asked for, as a simulation comes by them, for each of its seeds."""
 
     def __init__(self, keep: Sequence[Moment], seeds: int, patience: int) -> None:
         self.keep, self.patience = keep, patience

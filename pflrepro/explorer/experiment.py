@@ -306,7 +306,7 @@ class Explorer(Displayed):
         """Stop before the next round; `run` goes on from there."""
         if self.training is not None:
             self.training.stop()
-            self._state.value = note("stopping behind this round")
+            self._state.value = note("stopping after this round")
 
     def wait(self) -> None:
         """Return when nothing trains any more, and everything shows it."""

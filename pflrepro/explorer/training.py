@@ -34,7 +34,7 @@ class Training(Callback):
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Ask it to stop, half a second behind the round at hand or sooner; it is saved, and the same experiment goes on from there."""
+        """Ask it to stop, half a second after the round at hand or sooner; it is saved, and the same experiment goes on from there."""
         self._asked.set()
 
     def wait(self) -> None:
@@ -58,4 +58,4 @@ class Training(Callback):
         if scores:
             self.curve.append((round, scores[0]["accuracy"]))
         if self._asked.is_set() and round < self.experiment.settings.rounds:
-            raise Paused(f"stopped behind round {round}: run it again to go on from there")
+            raise Paused(f"stopped after round {round}: run it again to go on from there")

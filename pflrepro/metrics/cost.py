@@ -103,7 +103,7 @@ def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -
     Args:
         evaluation: whether the tests of a round belong to its time [LIB: they do]. FedBR's Table 7 (time a round without
             communication) is `iteration` with evaluation=False.
-        skip: evaluations behind the untrained one whose rounds are left out as warm-up [LIB: round 0], if others remain.
+        skip: evaluations after the untrained one whose rounds are left out as warm-up [LIB: round 0], if others remain.
 
     Example, whose first round is warm-up:
         >>> run = {"round": [0, 1, 2], "seconds": [0, 9, 4], "seconds_aggregation": [0, 3, 1], "seconds_evaluation": [2, 2, 2]}

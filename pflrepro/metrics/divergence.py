@@ -14,7 +14,7 @@ MOST_NAMED = 5  # clients in a message
 
 @dataclass(frozen=True)
 class Divergence:
-    """round: of the first test behind which it shows. clients: whose losses show it there, in ascending order."""
+    """round: of the first test that shows it. clients: whose losses show it there, in ascending order."""
 
     round: int
     clients: tuple[int, ...]

@@ -37,7 +37,7 @@ class Predictions:
 
     Attributes:
         classes: C.
-        after: whether the clients' models are those behind a further local training.
+        after: whether the clients' models are those after a further local training.
         labels: [n] of the pooled test set: the clients' test parts one after the other (a sample that two clients are tested on is
             there twice).
         owner: [n] whose test part a sample is of.
@@ -95,7 +95,7 @@ def predict(
     Raises `UserError` if no client has test samples.
 
     Args:
-        after: False, before local training (adapted where the method adapts); True, behind a further round's local training, run on
+        after: False, before local training (adapted where the method adapts); True, after a further round's local training, run on
             copies.
         pooled: whether every model is tested on all test samples (N times the work); False leaves the ensemble and these scores out.
         ensemble: mean of softmax `probabilities` (recommended: GRP-FED only says that outputs are ensembled [?]) or of the raw

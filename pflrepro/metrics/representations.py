@@ -38,7 +38,7 @@ class Features:
         labels, clients: int64 [n], class and client of each sample; clients ascend.
         layer: its name.
         round: rounds finished.
-        after: whether behind a further local training.
+        after: whether after a further local training.
         count: N, the number of clients.
     """
 
@@ -85,7 +85,7 @@ def collect_layers(
         seed: of that draw.
         index: which of the simulation's seeds.
         split: `test` or `train`.
-        after: False, as received (B in DBE's figures); True, behind a further round's local training, run on copies (A).
+        after: False, as received (B in DBE's figures); True, after a further round's local training, run on copies (A).
         adapted: False leaves out what a method adapts before its tests (FedBABU's fine-tuning; DBE's MDL is taken without it).
 
     Raises `UserError` for an unknown layer or split, or if no client has samples.

@@ -20,7 +20,7 @@ from pflrepro.simulation.simulation import Simulation
 def half_of_the_classes(simulation: Simulation, index: int = 0, **changes: Any) -> Simulation:
     """One client with all training samples of the first half of the classes, and all test samples, that receives the trained model.
 
-    Looked at before local training (`collect`, `client_models`) it is F_g, behind it F_1; `local_bias` compares the two, with X_1
+    Looked at before local training (`collect`, `client_models`) it is F_g, after it F_1; `local_bias` compares the two, with X_1
     the test samples of the first half of the classes and X_2 those of the other.
 
     Args:
@@ -45,5 +45,5 @@ def half_of_the_classes(simulation: Simulation, index: int = 0, **changes: Any) 
 
 
 def before_and_after(toy: Simulation) -> tuple[ClientModel, ClientModel]:
-    """F_g and F_1: the model as the client receives it, and behind the client's training on half of the classes."""
+    """F_g and F_1: the model as the client receives it, and after the client's training on half of the classes."""
     return client_models(toy)[0], client_models(toy, after=True)[0]

@@ -148,7 +148,7 @@ class Scale:
     Attributes:
         rounds: at most (0: as many as the paper).
         seeds: so many.
-        every: tests behind every so many rounds (0: the paper's).
+        every: tests after every so many rounds (0: the paper's).
         share: of every client's training samples.
         patience: None: the paper's stop rule; 0: none.
         rows, columns: the keys of what is run (None: all).

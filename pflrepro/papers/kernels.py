@@ -125,7 +125,7 @@ class ForkedProcess:
         return None
 
     def wait(self) -> int:
-        return 0  # asked only behind a `poll` that found it ended
+        return 0  # asked only after a `poll` that found it ended
 
     def send_signal(self, signum: int) -> None:
         os.kill(self.pid, signum)

@@ -68,7 +68,7 @@ class Evidence:
     def reading(
         self, name: str, moment: Moment, take: Callable[[Any], Mapping[str, Any]], revision: int = 1, **options: Any
     ) -> dict[str, np.ndarray]:
-        """The kept answer to a question to the models behind a moment, or what `take(simulation)` gives, which is then kept.
+        """The kept answer to a question to the models at a moment, or what `take(simulation)` gives, which is then kept.
 
         `options` and `revision` are part of the question.
         """
@@ -77,7 +77,7 @@ class Evidence:
         return self.store.reading(self.run, question, lambda: take(self.simulation(question.round)))
 
     def simulation(self, moment: Moment) -> Simulation:
-        """The run behind a moment, to look into; see `pflrepro.experiments.revive`. `UserError` where that is not wanted."""
+        """The run at a moment, to look into; see `pflrepro.experiments.revive`. `UserError` where that is not wanted."""
         if not self.revives:
             raise UserError("trained, and its models not measured yet: pflrepro reproduce measures them")
         from pflrepro.experiments.revive import revive  # loads the framework, which a list of artefacts does without

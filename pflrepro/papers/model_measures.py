@@ -1,4 +1,4 @@
-"""What is measured on the models of a run: each measure asks one question to the state behind a moment, whose answer is kept.
+"""What is measured on the models of a run: each measure asks one question to the state at a moment, whose answer is kept.
 
 A kept answer is read back without the models; see `Evidence.reading`. The modules that load the framework are imported where a
 question is asked, so that declared artefacts load none. What needs predictions alone is in `prediction_measures`.
@@ -79,7 +79,7 @@ def mdl(
         layer: see `representations.collect_layers`; taken without what a method adapts before its tests.
         probe: fields of `metrics.Probe` that differ from the papers', such as `CHEAP_PROBE`.
         clients: only the first so many.
-        after: behind a further local training.
+        after: after a further local training.
     """
     options = {"probe": dict(probe or {}), "clients": clients, "after": after, "layer": layer}
 

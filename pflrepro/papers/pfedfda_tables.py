@@ -7,7 +7,7 @@ counts as one is two standard errors between means over two draws of so many cli
 other trials.
 
 Of the baselines: five personal epochs of Ditto, five head epochs of FedRep and FedBABU, one of FedPAC at rate 0.1 [FDA C.2];
-FedAvgFT tunes all layers for five epochs behind FedAvg's last round [FDA-code]; Local trains in the rounds in which a client is
+FedAvgFT tunes all layers for five epochs after FedAvg's last round [FDA-code]; Local trains in the rounds in which a client is
 drawn [FDA-code]. Grids are printed, the values that were chosen are lost [?]: Ditto's lambda 0.1, APFL's alpha 0.5, FedPAC's lambda
 1 and pFedMe's 15 are ours, and so are pFedMe's K 5 and personal rate 0.1, of which nothing is said. FedRoD's personal head is its
 own [?], LG-FedAvg shares the last layer and starts from the common initial model [?]. pFedFDA as released, with one coefficient

@@ -120,4 +120,4 @@ class ToyPlanes(Shown):
 
     def notes(self, study: Any) -> list[str]:
         said = f"t-SNE (perplexity {self.perplexity:g}) of the three panels together, at most {self.limit} samples each, first seed"
-        return [f"{said}; F_g: the central model, F_1: behind local training on X_1, the first half of the classes"]
+        return [f"{said}; F_g: the central model, F_1: after local training on X_1, the first half of the classes"]

@@ -1,7 +1,7 @@
 """Worker processes end with the process that started them, whatever ends it, and leave nothing in the temporary folder.
 
 A process that is killed runs no code of its own any more. So each worker looks whether its parent is still there, and when it is
-gone removes the parent's folder of samples and ends; the semaphores between them are removed by loky's tracker, which ends behind
+gone removes the parent's folder of samples and ends; the semaphores between them are removed by loky's tracker, which ends after
 the workers. Where all of them are killed at once, the folder is removed by the next process that needs one.
 """
 

@@ -102,13 +102,13 @@ class Participant:
         return result
 
     def train(self) -> Tree:
-        """`local` behind its client phases."""
+        """`local` after its client phases."""
         with self._located(lambda: "at the start of the round"):
             local = self.program.begin(*self.of_row)
         return self._phases(local)
 
     def adapt(self) -> Tree:
-        """`local` behind the phases that a copy goes through before it is tested."""
+        """`local` after the phases that a copy goes through before it is tested."""
         return self._phases(self.program.begin_adapting(*self.of_row), adapting=True)
 
     def tested(self) -> tuple[Tree, Tree]:

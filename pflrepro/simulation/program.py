@@ -161,7 +161,7 @@ class Program:
         return self.method.trained(local, self.context(received, row, scalars))
 
     def notes(self, received: Tree, row: Tree, scalars: Tree, local: Tree) -> Tree:
-        """What the method notes of `local` behind the adaptation of a test."""
+        """What the method notes of `local` after the adaptation of a test."""
         return self.method.notes(local, row.client, self.context(received, row, scalars))
 
     def score(self, received: Tree, row: Tree, scalars: Tree, params: Tree, statistics: Tree, batch: Tree) -> Tree:

@@ -155,7 +155,7 @@ class Simulation:
         return self.round >= self.settings.rounds and bool(self.replicas[0].history["round"])
 
     def step(self) -> None:
-        """The next round of every seed and the tests behind it; the first call also tests the untrained models.
+        """The next round of every seed and the tests after it; the first call also tests the untrained models.
 
         Once everything is finished it does nothing.
         """

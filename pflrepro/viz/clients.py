@@ -62,7 +62,7 @@ def client_map(runs: Mapping[str, ClientCurves]) -> Figure:
 def size_scatter(runs: Mapping[str, ClientCurves], round: int | None = None) -> Figure:
     """Every client's accuracy against its training samples, a mark a client, behind `round` (None: the last test of each run).
 
-    `UserError` without a run, or for a round that a run was not tested behind.
+    `UserError` without a run, or for a round that a run was not tested after.
     """
     with style():
         figure, (panel,) = panels(1, 2.6, list(runs), wide=True)
@@ -78,5 +78,5 @@ def size_scatter(runs: Mapping[str, ClientCurves], round: int | None = None) -> 
 def _place(run: ClientCurves, round: int) -> int:
     found = np.flatnonzero(run.rounds == round)
     if not len(found):
-        raise UserError(f"the run was not tested behind round {round}; it was behind {run.rounds.tolist()[:10]}")
+        raise UserError(f"the run was not tested after round {round}; it was after {run.rounds.tolist()[:10]}")
     return int(found[0])

@@ -115,7 +115,7 @@ def test_a_slider_redraws_and_a_run_trains_and_stops(lab: tuple[str, Path], page
     page.wait_for_selector("text=/round [1-9][0-9]* of 3000, accuracy/")
     look("explore-training", SHOWN)
     press["Stop"].click()
-    stopped = page.wait_for_selector("text=/stopped behind round [0-9]+/").inner_text()
+    stopped = page.wait_for_selector("text=/stopped after round [0-9]+/").inner_text()
     reached = int(re.search(r"round (\d+)", stopped)[1])
     rounds.fill(str(reached + 2))
     rounds.press("Enter")

@@ -151,7 +151,7 @@ def test_prune_says_what_would_be_freed_and_frees_it(capsys, made: Run, store: S
     promised = answer(capsys, "store", "prune", "--states", "--dry-run", *place)
     assert sizes(store) == before
     assert promised["bytes"] == sum(states.values()) and promised["dry_run"] is True
-    assert {row["what"] for row in promised["freed"]} == {"states behind rounds 3"}
+    assert {row["what"] for row in promised["freed"]} == {"states after rounds 3"}
     done = answer(capsys, "store", "prune", "--states", *place)
     assert done == promised | {"dry_run": False}
     left = {name: size for name, size in sizes(store).items() if "locks" not in name}

@@ -42,7 +42,7 @@ def growing() -> list[Any]:
 
 
 def state(store: Store, id: str, round: int) -> dict[str, np.ndarray]:
-    """The kept state behind a round, but its tests."""
+    """The kept state after a round, but its tests."""
     found = store.state(id, round)
     assert found is not None and found.round == round
     return {name: array for name, array in found.state.items() if not name.startswith("history/")}
@@ -195,7 +195,7 @@ def test_a_run_grows_past_its_stop_rule_and_back(patience, every, store: Store, 
 
 # ---- states ---------------------------------------------------------------------------------------------------------------------
 def values_at(fake, make, rounds: int, seed: int = 0) -> np.ndarray:
-    """The fake engine's state behind a round, from the beginning."""
+    """The fake engine's state after a round, from the beginning."""
     state = np.full(4, 0.1 * seed)
     for round in range(1, rounds + 1):
         state = np.cos(1.7 * state + seed + round)
@@ -255,8 +255,8 @@ def test_the_best_state_is_that_before_the_stop_rule(store: Store, fake, make) -
 def test_a_moment_that_will_not_come_is_refused_before_anything_is_trained(store: Store, fake, make) -> None:
     for keep, message in (
         (("worst",), "unknown moment 'worst'; valid: last, best"),
-        ((5,), r"no test is asked for behind round 5, whose state is to be kept; near: \[4, 6, 2\]"),
-        ((12,), r"no test is asked for behind round 12, .*; near: \[10, 8, 6\]"),
+        ((5,), r"no test is asked for after round 5, whose state is to be kept; near: \[4, 6, 2\]"),
+        ((12,), r"no test is asked for after round 12, .*; near: \[10, 8, 6\]"),
     ):
         with pytest.raises(UserError, match=message):
             quick(make.experiment(rounds=10, every=2), store, fake, keep=keep)
@@ -286,7 +286,7 @@ def test_a_damaged_or_missing_state_is_computed_again(harm: str, store: Store, f
 def test_a_pruned_store_answers_and_grows(store: Store, fake, make) -> None:
     before = quick(make.seeds(0, 1, rounds=6), store, fake, keep=(2,))
     freed = prune(store, states=True)
-    assert [each.what for each in freed] == ["states behind rounds 2, 6"] * 2
+    assert [each.what for each in freed] == ["states after rounds 2, 6"] * 2
     assert all(store.states(one.id) == {} for one in before) and prune(store, states=True) == []
     fake.built.clear()
     again = quick(make.seeds(0, 1, rounds=6), store, fake)

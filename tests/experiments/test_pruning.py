@@ -58,7 +58,7 @@ def test_what_is_old_goes_and_what_somebody_trains_stays(store, aged):
 def test_a_store_is_brought_under_a_size_the_oldest_first_and_models_before_runs(store, aged):
     whole, states = bytes_of(store), [store.states(id)[4].stat().st_size for id in aged[:4]]
     promised = prune(store, states=True, runs=True, keep_under=whole - states[0] - 1, dry_run=True)
-    assert [(freed.id, freed.what) for freed in promised] == [(id, "states behind rounds 4") for id in aged[:2]]
+    assert [(freed.id, freed.what) for freed in promised] == [(id, "states after rounds 4") for id in aged[:2]]
     assert prune(store, states=True, keep_under=whole) == []
     assert prune(store, states=True, runs=True, keep_under=whole - states[0] - 1) == promised
     limit = bytes_of(store) // 2

@@ -161,7 +161,7 @@ def test_whatever_file_is_cut_off_the_next_call_gives_the_same_run(place, store,
     whole = quick(make.experiment(rounds=6), tmp_path / "whole", fake)
 
     def prepared(name):
-        """A store with a run of 6 rounds: finished, stopped behind round 3, or grown from 4 and stopped behind round 5."""
+        """A store with a run of 6 rounds: finished, stopped after round 3, or grown from 4 and stopped after round 5."""
         found = type(store)(tmp_path / name, behind=tmp_path / "nothing")
         fake.before_step = None
         if name != "stopped":

@@ -330,7 +330,7 @@ def test_an_equal_copy_of_a_helper_is_the_helper(digest):
 
 
 def test_a_long_function_with_a_docstring(digest):
-    """Behind 256 constants or names an instruction has a prefix, and jumps go further."""
+    """Beyond 256 constants or names an instruction has a prefix, and jumps go further."""
     lines = "".join(f"\n            x = x + {n}.5" for n in range(300))
     body = "while x:" + lines + "\n            if x > 1:\n                return None\n        return x"
     assert digest(method('"""Text."""\n        ' + body)) == digest(method(body))

@@ -102,7 +102,7 @@ def test_runs_are_laid_over_each_other(explorer: Explorer) -> None:
 
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(explorer: Explorer, monkeypatch) -> None:
-    """Stopped by its button behind the second round; as if never stopped in the end."""
+    """Stopped by its button after the second round; as if never stopped in the end."""
     explorer.protocol["rounds"].value = 4
     monkeypatch.setattr("pflrepro.experiments.training.LOOK_EVERY", 0.0)
     after, seen = Training.round, []
@@ -118,7 +118,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(explorer: Explorer, monkeypa
     assert explorer.start.disabled and not explorer.halt.disabled
     explorer.wait()
     assert seen == [0, 1, 2] and explorer.runs == []
-    assert "stopped behind round 2" in text(explorer._state.value)
+    assert "stopped after round 2" in text(explorer._state.value)
     explorer.start.click()
     explorer.wait()
     assert seen == [0, 1, 2, 0, 1, 2, 3, 4], "the curve of before is part of the live one"

@@ -230,7 +230,7 @@ def test_overhead_in_percent_of_another_row() -> None:
 
 
 def test_seconds_of_the_clients_alone_and_minutes_of_200_rounds() -> None:
-    """Tested behind rounds 1, 3 and 4; the first warms up: (12 - 2) s in 2 rounds and (8 - 1) s in one, server apart."""
+    """Tested after rounds 1, 3 and 4; the first warms up: (12 - 2) s in 2 rounds and (8 - 1) s in one, server apart."""
     history = {
         "round": np.array([0, 1, 3, 4]),
         "seconds": np.array([0.0, 99.0, 12.0, 8.0]),

@@ -27,5 +27,5 @@ def test_a_mark_a_client_at_its_own_size() -> None:
     np.testing.assert_array_equal(panel.lines[0].get_xydata(), [[30, 90], [10, np.nan]])
     panel = size_scatter({"one": RUN}, round=2).axes[0]
     np.testing.assert_allclose(panel.lines[0].get_ydata(), [50, 40])
-    with pytest.raises(UserError, match="not tested behind round 3"):
+    with pytest.raises(UserError, match="not tested after round 3"):
         size_scatter({"one": RUN}, round=3)

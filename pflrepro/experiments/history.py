@@ -25,6 +25,7 @@ from pflrepro.settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 Recorded = Mapping[str, np.ndarray]
 TIMES = ("seconds", "seconds_aggregation", "seconds_evaluation")
@@ -83,6 +84,18 @@ class History(dict[str, np.ndarray]):
         columns |= {name: self[name].ravel() for name, (_, axes) in SCHEMA.items() if axes == "EN"}
         columns |= {name: np.tile(self[name], tests) for name, (_, axes) in SCHEMA.items() if axes == "N"}
         return pd.DataFrame(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Test accuracy over rounds, pooled over clients, before and after local training."""
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1] if ax is None else ax
+        for words, curve in (("before", pooled(self)), ("after", pooled_after(self))):
+            if not np.isnan(curve).all():
+                ax.plot(self["round"], 100 * curve, label=f"{words} local training")
+        ax.set(xlabel="round", ylabel="test accuracy (%)")
+        ax.legend()
+        return ax
 
     def __repr__(self) -> str:
         rounds = self["round"]

@@ -122,14 +122,8 @@ class Run:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Test accuracy over rounds, before and after local training."""
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots()[1] if ax is None else ax
-        ax.plot(self.history["round"], 100 * self.curve, label="before local training")
-        if not np.isnan(self.curve_after_training).all():
-            ax.plot(self.history["round"], 100 * self.curve_after_training, label="after local training")
-        ax.set(xlabel="round", ylabel="test accuracy (%)", title=self._title())
-        ax.legend()
+        ax = self.history.plot(ax)
+        ax.set_title(self._title())
         return ax
 
     def _title(self) -> str:

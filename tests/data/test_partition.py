@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pflrepro.data.partition import Partition, partition
 from pflrepro.data.partitions.kind import train_size
+from pflrepro.data.partitions.parse import parse
 from pflrepro.errors import CorruptFile, UserError
 
 SKEWED = ["dirichlet:0.1", "dirichlet:3", "pathological:2", "pfllib-dirichlet:0.5", "pfllib-pathological:2"]
@@ -335,3 +336,12 @@ def test_a_gpu_gives_the_same_partition(spec: str) -> None:
     assert device.train[0].is_cuda
     assert rows(device) == rows(host)
     assert device.counts(labels.cuda()).cpu().equal(host.counts(labels))
+
+
+@pytest.mark.parametrize(
+    "text", ["iid+stratified", "group", "long-tail:0.1,0.2+first-of=20", "counts:dbe-mnist", "file:mine.npz", *SKEWED]
+)
+def test_a_partition_shows_itself_as_the_text_that_gives_it(text: str) -> None:
+    spec = parse(text)
+    assert repr(spec) == f"parse({str(spec)!r})" and eval(repr(spec), {"parse": parse}) == spec
+    assert str(spec) in spec._repr_html_() and spec.kind in spec._repr_html_()

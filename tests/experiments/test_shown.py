@@ -48,6 +48,14 @@ def test_a_history_is_a_mapping_that_shows_itself(runs: Runs) -> None:
     assert f"{100 * runs[0].curve[-1]:.2f}" in html and "worst client" in html and "correct_after" in html
 
 
+def test_a_history_and_its_run_draw_the_same_curves(runs: Runs) -> None:
+    drawn = [each.plot().get_lines() for each in (runs[0], runs[0].history)]
+    assert [line.get_label() for line in drawn[0]] == [line.get_label() for line in drawn[1]]
+    for one, other in zip(*drawn, strict=True):
+        np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
+    assert drawn[0][0].get_ydata().tolist() == (100 * runs[0].curve).tolist()
+
+
 def test_a_long_history_is_shown_in_a_dozen_lines(runs: Runs) -> None:
     many = History(runs[0].history)
     for name, array in many.items():

@@ -11,7 +11,7 @@ from pflrepro.checked import Positive
 from pflrepro.data.partitions.kind import Attempt, Drawn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dirichlet(Drawn):
     """Practical label skew; each class is shared out by a Dirichlet(ALPHA) draw, smaller is more skewed.
 

@@ -11,7 +11,7 @@ from pflrepro.data.partitions.dirichlet import Dirichlet, shares
 from pflrepro.data.partitions.kind import Attempt
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Lda(Dirichlet):
     """FedBR's split; client by client, classes ~ Dirichlet(ALPHA x distribution of what is left); equal sizes.
 
@@ -58,7 +58,7 @@ class Lda(Dirichlet):
         return taken
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LdaFlat(Lda):
     """As lda with Dirichlet(ALPHA, ..., ALPHA), much milder (FedBR's code on CIFAR-100)."""
 

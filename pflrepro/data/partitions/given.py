@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Counts(Spec):
     """Replay given client x class counts (a published partition, or client,label,count rows)."""
 
@@ -48,7 +48,7 @@ class Counts(Spec):
         return by_class(data.labels, sizes, data.seed), len(sizes), None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class File(Spec):
     """Arrays `client` (-1 = unused) and `is_test`, one entry a row of the data set's array cache."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Group(Spec):
     """One client a group of the data set (writer, patient, user, domain) of at least LEAST samples; a group of one sample has nothing
     to train on: it is refused, and left out by group:2.
@@ -53,7 +53,7 @@ class Group(Spec):
         return f"{self.kind}:{least} leaves such groups out, and "
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupClasses(Spec):
     """K clients a group, each a block of consecutive classes (PACS: 2, classes 0-3 and 4-6).
 

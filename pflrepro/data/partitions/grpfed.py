@@ -14,7 +14,7 @@ from pflrepro.errors import UserError
 Ratio = Annotated[float, Between(0, 1, open_low=True)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LongTail(Drawn):
     """GRP-FED; sizes fall geometrically to RHO of the first, a client's classes by powers of TAU.
 
@@ -54,7 +54,7 @@ class LongTail(Drawn):
         return sizes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LongTailGeometric(LongTail):
     """As long-tail, each client RHO of the one before, at least FLOOR samples."""
 

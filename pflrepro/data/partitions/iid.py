@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Iid(Spec):
     """Equal numbers of randomly drawn samples a client (they differ by one at most)."""
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from pflrepro.checked import domains
 from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.markup import facts
 from pflrepro.randomness import generator
 
 if TYPE_CHECKING:
@@ -37,9 +38,14 @@ class Data:
     test_share: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spec(ABC):
     """One way to divide a data set among clients; `str(spec)` is its canonical text, the first lines of its docstring its help.
+
+    Example:
+        >>> from pflrepro.data.partitions.parse import parse
+        >>> parse("dirichlet:0.10+train-share=0.5")
+        parse('dirichlet:0.1+train-share=0.5')
 
     The last five attributes are options that go with every kind that reads no file.
 
@@ -124,6 +130,13 @@ class Spec(ABC):
     def __str__(self) -> str:
         return (f"{self.kind}:{self.value}" if self.value else self.kind) + self.options
 
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r})"
+
+    def _repr_html_(self) -> str:
+        values = {word: getattr(self, name) for word, name in zip(self.numbers, self.fields(), strict=False)}
+        return facts(str(self), {"what it does": self.help(), **values, "options": self.options})
+
     # ---- the rule ------------------------------------------------------------------------------------------------------------
     @abstractmethod
     def owners(self, data: Data) -> tuple[Tensor, int, Tensor | None]:
@@ -159,7 +172,7 @@ class OwnSplit(Spec):
         """Training and test rows of each client."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drawn(Spec):
     """A partition whose client x class sizes are drawn on the host, from the sizes of the classes alone; rows are assigned at random.
 

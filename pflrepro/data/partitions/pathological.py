@@ -13,7 +13,7 @@ from pflrepro.data.partitions.kind import Attempt, Drawn
 from pflrepro.errors import UserError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pathological(Drawn):
     """Each client holds K classes; data are disjoint, sizes unequal.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PFedFDADirichlet(Dirichlet):
     """As dirichlet, at least 63 samples a client (pFedFDA: a batch of 50 to train).
 
@@ -30,7 +30,7 @@ class PFedFDADirichlet(Dirichlet):
     draws: ClassVar[int] = 50_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupDirichlet(PFedFDADirichlet):
     """Equally many clients a group, by pfedfda-dirichlet within it (Digit-5: 4 a domain).
 
@@ -63,7 +63,7 @@ class GroupDirichlet(PFedFDADirichlet):
         return client, clients, None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FixedSize(Dirichlet):
     """SIZE samples a client, classes by its Dirichlet(ALPHA) prior (pFedFDA: 63, 50 to train).
 

@@ -22,7 +22,7 @@ DRAWS = 1000
 Parts = list[np.ndarray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PapersDirichlet(OwnSplit, Dirichlet):
     """Practical label skew as DBE and GPFL drew it, sample by sample (seed 1)."""
 
@@ -34,7 +34,7 @@ class PapersDirichlet(OwnSplit, Dirichlet):
         return _moved(*split(parts, data.test_share, random), data)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PapersPathological(OwnSplit, Pathological):
     """Pathological label skew as DBE and GPFL drew it, sample by sample (seed 1).
 

@@ -69,14 +69,6 @@ def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:
     return UserError(f"unknown {kind} {name!r}; valid: {', '.join(nearest or names) or '(none)'}")
 
 
-def refuse_class(name: str, value: Any) -> None:
-    """`UserError` where a class is given in place of its name, with the word that is meant."""
-    if isinstance(value, type):
-        raise UserError(
-            f"{name} must be a word, not a class; this one is named by '{value.__module__}:{value.__qualname__}'"
-        )
-
-
 def check_word(name: str, value: Any, valid: Iterable[str]) -> Any:
     """Return `value` if it is one of `valid`, else raise the error of `unknown`."""
     names = tuple(valid)

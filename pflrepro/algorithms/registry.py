@@ -96,6 +96,17 @@ def load_plugin(name: str) -> type[Method]:
     return _load(f"pflrepro.algorithms.{PLUGINS[check_word('plug-in', name, PLUGINS)].path}")
 
 
+def name_of(method: Any) -> Any:
+    """`module:Class` for a class; anything else as it is.
+
+    Example:
+        >>> from fractions import Fraction
+        >>> name_of(Fraction), name_of("fedavg")
+        ('fractions:Fraction', 'fedavg')
+    """
+    return f"{method.__module__}:{method.__qualname__}" if isinstance(method, type) else method
+
+
 def canonical_name(name: str) -> str:
     """`name` with aliases resolved and plug-ins in their order: "fedbr+mixup" is "fedavg+mixup+fedbr"."""
     first, *plugins = name.split("+")

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pflrepro.algorithms.registry import build_method, canonical_name
+from pflrepro.algorithms.registry import build_method, canonical_name, name_of
 from pflrepro.checked import domains
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
-from pflrepro.errors import UserError, check_range, check_word, refuse_class
+from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.overrides import Overrides, spelt_out
 from pflrepro.markup import Brief, facts
@@ -74,7 +74,7 @@ class Experiment(Brief):
     """One run: a method on data, with one seed. Checked on construction; every wrong value is a one-line `UserError`.
 
     Attributes:
-        algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`.
+        algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`; a class is taken by this name.
         options: the method's own settings, as pairs or a mapping.
         model: a name in `pflrepro.models.MODELS`, with `@layer` cut elsewhere.
         settings: the protocol.
@@ -91,6 +91,7 @@ class Experiment(Brief):
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "algorithm", name_of(self.algorithm))
         _check_words(self)
         self._normalise()
         object.__setattr__(self, "model", canonical(self.model))
@@ -101,7 +102,7 @@ class Experiment(Brief):
     @spelt_out(Overrides)
     def for_dataset(
         cls,
-        algorithm: str,
+        algorithm: str | type[Method],
         dataset: str,
         *,
         options: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
@@ -235,7 +236,6 @@ def _check_words(config: Any) -> None:
     """`UserError` for a field that is no text where one belongs: names are looked up, or recorded, as texts."""
     for name, domain in domains(type(config)).items():
         if domain.kind is str:
-            refuse_class(name, getattr(config, name))
             domain.check(name, getattr(config, name))
 
 

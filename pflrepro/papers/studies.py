@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflrepro.algorithms.registry import build_method, canonical_name
-from pflrepro.errors import MissingData, UserError, refuse_class
+from pflrepro.algorithms.registry import build_method, canonical_name, name_of
+from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.run import run as train
@@ -30,6 +30,7 @@ from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings
 
 if TYPE_CHECKING:
+    from pflrepro.algorithms.contract import Method
     from pflrepro.experiments.launchers import Launcher
     from pflrepro.papers.exploring import CellExplorer
 
@@ -47,7 +48,7 @@ class Study(Studied):
     Attributes:
         artefact: its id, or one of one's own.
         methods: the rows to train, by key or label.
-        also: methods of one's own beside the paper's, `module:Class` or registered names.
+        also: methods of one's own beside the paper's, classes, `module:Class` or registered names.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Study(Studied):
         *,
         seeds: int | None = None,
         methods: str | Sequence[str] = (),
-        also: str | Sequence[str] = (),
+        also: str | Sequence[str | type[Method]] = (),
         store: Store | str | Path | None = None,
         data_root: str | Path | None = None,
         device: str = "cpu",
@@ -155,8 +156,8 @@ class Study(Studied):
 study = Study  # as a reader calls it: `papers.study("dbe/table5")`
 
 
-def words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    """A list of words, given as one or as a text with commas; `UserError` for anything else.
+def words(name: str, given: str | Sequence[str | type[Method]]) -> tuple[str, ...]:
+    """A list of words, given as one or as a text with commas, a class by its name; `UserError` for anything else.
 
     Example:
         >>> words("methods", "fedavg, ditto"), words("methods", ["fedavg"]), words("methods", "")
@@ -164,13 +165,12 @@ def words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(given, str):
         return tuple(word.strip() for word in given.split(",") if word.strip())
-    for each in given if isinstance(given, (list, tuple)) else [given]:
-        refuse_class(name, each)
-    if not isinstance(given, (list, tuple)) or not all(isinstance(word, str) for word in given):
+    names = [name_of(each) for each in (given if isinstance(given, (list, tuple)) else [given])]
+    if not all(isinstance(word, str) for word in names):
         raise UserError(
             f"{name} must be a list of words, such as ['fedavg', 'ditto'], or a text: fedavg,ditto, not {given!r}"
         )
-    return tuple(given)
+    return tuple(names)
 
 
 def _own_row(name: str, artefact: Artefact) -> Row:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.parse import Dirichlet, Group
 from pflrepro.errors import CorruptFile, UserError
@@ -369,7 +370,6 @@ def test_a_federation_carries_its_proxy_data_in_their_own_units():
     [
         ("algorithm", float("inf"), "algorithm must be a word, not inf"),
         ("model", None, "model must be a word, not None"),
-        ("algorithm", int, "algorithm must be a word, not a class; this one is named by 'builtins:int'"),
         ("options", None, "options are pairs of a name and a value, not None"),
         ("options", "kappa", "options are pairs of a name and a value, not 'kappa'"),
     ],
@@ -378,3 +378,9 @@ def test_fields_of_another_type_are_refused_in_one_line(name, value, told, recor
     described = Experiment.for_dataset("fedavg", "digits").to_dict() | {name: value}
     with pytest.raises(UserError, match=told):
         Experiment.from_dict(described, recorded=recorded)
+
+
+def test_a_class_stands_for_its_name():
+    by_class = Experiment.for_dataset(FedAvg, "digits", clients=4)
+    assert by_class.algorithm == "pflrepro.algorithms.fedavg:FedAvg"
+    assert by_class == Experiment.for_dataset("pflrepro.algorithms.fedavg:FedAvg", "digits", clients=4)

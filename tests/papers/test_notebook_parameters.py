@@ -11,6 +11,7 @@ import pytest
 from papermill.engines import papermill_engines
 
 from pflrepro import papers
+from pflrepro.algorithms.fedprox import FedProx
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.papers import notebooks
 from pflrepro.papers.engine import CheckedEngine
@@ -143,7 +144,11 @@ def test_a_study_takes_methods_as_the_command_does_and_refuses_what_is_no_list(t
     study = papers.study("demo/digits", "smoke", methods="fedavg, ditto", also="fedper", store=tmp_path)
     assert study.methods == ("fedavg", "ditto") and study.also == ("fedper",)
     assert [row.key for row in study.trained] == ["fedavg", "ditto", "fedper"]
-    with pytest.raises(UserError, match=r"also must be a word, not a class; this one is named by 'builtins:int'"):
+    assert papers.study("demo/digits", "smoke", also=[FedProx, "fedper"]).also == (
+        f"{FedProx.__module__}:FedProx",
+        "fedper",
+    )
+    with pytest.raises(UserError, match="unknown method in builtins 'int'"):
         papers.study("demo/digits", "smoke", also=["fedprox", int])
     with pytest.raises(UserError, match=r"methods must be a list of words.*, not 3"):
         papers.study("demo/digits", "smoke", methods=3)

@@ -32,6 +32,14 @@ def remembered(place: Path, key: str, work_out: Callable[[], Any], fits: Callabl
     return made
 
 
+def place_of(kind: str, *places: Path) -> Path:
+    """The file for values of a kind that hold for these folders: two that took turns in one file would work all out each time."""
+    import platformdirs
+
+    name = sha256("\n".join(str(place.absolute()) for place in places).encode()).hexdigest()
+    return platformdirs.user_cache_path("pflrepro") / kind / f"{name[:12]}.json"
+
+
 def write_cache(place: Path, content: dict[str, Any]) -> None:
     """Keep `content`; a cache that cannot be written to is done without."""
     with suppress(OSError, UserError):

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pflrepro.remembered import remembered
+from pflrepro.remembered import place_of, remembered
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -29,11 +29,8 @@ def counted(key: str, count: Callable[[], Any]) -> Any:
 
 
 def file() -> Path:
-    """Where they are kept: apart for each place of the package, as two that take turns would count anew each time."""
-    import platformdirs
-
-    place = sha256(str(PACKAGE).encode()).hexdigest()[:12]
-    return platformdirs.user_cache_path("pflrepro") / "counted" / f"{place}.json"
+    """Where they are kept."""
+    return place_of("counted", PACKAGE)
 
 
 @cache

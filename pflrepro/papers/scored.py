@@ -21,8 +21,8 @@ import numpy as np
 from pflrepro.data.root import data_root as chosen_data_root
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import Artefact
-from pflrepro.papers.counted import code_version
-from pflrepro.remembered import read_cache, write_cache
+from pflrepro.papers.counted import PACKAGE, code_version
+from pflrepro.remembered import place_of, read_cache, write_cache
 
 Lines = list[dict[str, Any]]
 COMPUTING = ("numpy", "scipy", "pandas")  # whose other version may give an interval or a p other last digits
@@ -62,10 +62,7 @@ def scored(
 
 def file(*places: Path) -> Path:
     """Where the lines are kept: apart for each package, store and data root."""
-    import platformdirs
-
-    name = sha256("\n".join(map(str, (Path(__file__), *(place.absolute() for place in places)))).encode()).hexdigest()
-    return platformdirs.user_cache_path("pflrepro") / "scored" / f"{name[:12]}.json"
+    return place_of("scored", PACKAGE, *places)
 
 
 def _fitting(kept: Any, stamp: str, store: Store) -> Scored | None:

@@ -23,6 +23,15 @@ def federation() -> Federation:
     return made_up()
 
 
+@pytest.fixture
+def with_proxy(federation: Federation) -> Federation:
+    """The made-up federation with 12 proxy samples."""
+    x = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(5))
+    proxy = Federation(x, torch.arange(12) % 3, [np.arange(12)], [[]])
+    rows = federation.rows
+    return Federation(federation.x, federation.y, rows["train"], rows["test"], classes=6, proxy=proxy)
+
+
 @pytest.fixture(scope="session")
 def digits() -> Federation:
     """Four clients with 60 training and 20 test digits each, sorted into shards of labels."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 from torch import nn
 
 from pflrepro.algorithms import build_method
@@ -28,25 +29,11 @@ from pflrepro.trees import Tree
 TERMS_OFF = {"pseudo_weight": 0.0, "contrast_weight": 0.0}
 
 
-def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
-
-
 @pytest.fixture
 def alone(federation) -> Federation:
     """The first client of the made-up federation."""
     rows = federation.rows
     return Federation(federation.x, federation.y, rows["train"][:1], rows["test"][:1], classes=federation.classes)
-
-
-@pytest.fixture
-def with_proxy(federation) -> Federation:
-    """The made-up federation with 12 proxy samples."""
-    x = torch.randn(12, 8, 8, generator=torch.Generator().manual_seed(5))
-    proxy = Federation(x, torch.arange(12) % 3, [np.arange(12)], [[]])
-    rows = federation.rows
-    return Federation(federation.x, federation.y, rows["train"], rows["test"], classes=6, proxy=proxy)
 
 
 # ---- the loss ------------------------------------------------------------------------------------------------------------------

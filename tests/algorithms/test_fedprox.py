@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms import build_method
 from pflrepro.data.federation import Federation
@@ -12,11 +13,6 @@ from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def test_mu_zero_is_fedavg(simulate) -> None:

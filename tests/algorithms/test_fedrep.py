@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.data.federation import Federation
 from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def test_without_head_epochs_it_is_fedbabu(simulate) -> None:

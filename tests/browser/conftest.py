@@ -31,7 +31,7 @@ SETTINGS = {
     "themes": '{"adaptive-theme": true}',  # dark where the browser asks for it
     "notification": '{"fetchNews": "false"}',  # no question about news over the page
 }
-# A page of JupyterLab has changed its colours behind the browser's wish.
+# A page of JupyterLab has changed its colours after the browser's wish.
 _ITS_THEME = "theme => [undefined, String(theme === 'light')].includes(document.body.dataset.jpThemeLight)"
 
 

@@ -17,7 +17,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from pflrepro.experiments import compact, fingerprints
-from pflrepro.papers import counted, scored
+from pflrepro.papers import counted, kept_lines
 
 torch.set_num_threads(1)
 
@@ -42,7 +42,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
     monkeypatch.setenv("PFLREPRO_STORE", str(places / "store"))
     monkeypatch.setattr(fingerprints, "file", lambda: places / "fingerprints.json")
     monkeypatch.setattr(counted, "file", lambda: _counts)
-    monkeypatch.setattr(scored, "file", lambda *_: places / "scored.json")
+    monkeypatch.setattr(kept_lines, "file", lambda kind, *_: places / f"{kind}.json")
     monkeypatch.setattr(
         compact, "shipped", lambda: places / "runs"
     )  # nothing is answered by what came with the package

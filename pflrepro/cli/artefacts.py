@@ -14,6 +14,7 @@ from pflrepro.notebook import duration
 
 if TYPE_CHECKING:
     from pflrepro.papers.artefact import Artefact
+    from pflrepro.papers.planning import Plan
     from pflrepro.papers.studies import Study
 
 Row = dict[str, Any]
@@ -26,7 +27,7 @@ CLAIM_COLUMNS = ("artefact", "scale", "column", "claimed", "difference", "error"
 SCORE = """Published numbers beside ours with their 95 % intervals, in the unit of their column, and the claims with their tests.
 Trains nothing."""
 PLAN = """What the artefacts would train, each run counted once: the total first, then a line an artefact, or of one artefact a line a
-run. Seconds come from runs in the store, else from a timing on this machine. Trains nothing."""
+run. Seconds come from a timing on this machine. Trains nothing."""
 
 
 def add(verbs: Any) -> None:
@@ -146,25 +147,32 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def plan(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.papers.planning import SHOWN
+
+    artefacts = _artefacts(arguments)
+    entries = _planned(artefacts, arguments)
+    rows = [{name: getattr(entry, name) for name in SHOWN if name != "run"} for entry in entries]
+    if not rows:
+        return Answer(rows, "nothing to train")
+    lines = _by_artefact(rows) if len(artefacts) > 1 and not arguments.long else entries.lines()
+    return Answer(rows, f"{entries.total}\n\n{table(lines, list(lines[0]))}")
+
+
+def _planned(artefacts: list[Artefact], arguments: argparse.Namespace) -> Plan:
+    """The plans of the artefacts; as they are declared they are remembered, with other seeds or rows worked out."""
     from pflrepro.experiments.store import Store
-    from pflrepro.papers.planning import Plan
-    from pflrepro.papers.planning import plan as planned
+    from pflrepro.papers import planning
+
+    store = Store(arguments.store)
+    asked = {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}
+    if not any(asked.values()):
+        return planning.Plan(planning.planned_lines(artefacts, arguments.scale, store, arguments.data_root))
     from pflrepro.papers.studies import Study
     from pflrepro.papers.timing import Timings
 
-    store = Store(arguments.store)
-    how = {"store": store, "data_root": arguments.data_root}
-    how |= {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}
-    studies = [Study(artefact, arguments.scale, **how) for artefact in _artefacts(arguments)]
-    timings = Timings(store.root)
-    entries = Plan(entry for study in studies for entry in planned(study, timings))
-    rows = [
-        {key: value for key, value in vars(entry).items() if key not in ("experiment", "keep")} for entry in entries
-    ]
-    if not rows:
-        return Answer(rows, "nothing to train")
-    lines = _by_artefact(rows) if len(studies) > 1 and not arguments.long else entries.lines()
-    return Answer(rows, f"{entries.total}\n\n{table(lines, list(lines[0]))}")
+    how, timings = {"store": store, "data_root": arguments.data_root, **asked}, Timings(store.root)
+    studies = [Study(artefact, arguments.scale, **how) for artefact in artefacts]
+    return planning.Plan(entry for study in studies for entry in planning.plan(study, timings))
 
 
 def _artefacts(arguments: argparse.Namespace) -> list[Artefact]:

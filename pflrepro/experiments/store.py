@@ -85,22 +85,9 @@ class Store(Listed):
         """The lock of a run; not held yet."""
         return RunLock(self.root / "locks" / f"{id}.lock")
 
-    def find(
-        self,
-        experiment: Experiment,
-        data_root: str | Path | None = None,
-        known: dict[tuple[str, Experiment], Run] | None = None,
-    ) -> Run | None:
-        """The run of an experiment with the data of this data root, as far as it is asked for, or None.
-
-        Args:
-            known: what was found before, which is not read again; a run that is found joins it.
-        """
-        place = (run_id(experiment, data_root), experiment)
-        found = (known or {}).get(place) or self.answer(*place)
-        if known is not None and found is not None:
-            known[place] = found
-        return found
+    def find(self, experiment: Experiment, data_root: str | Path | None = None) -> Run | None:
+        """The run of an experiment with the data of this data root, as far as it is asked for, or None."""
+        return self.answer(run_id(experiment, data_root), experiment)
 
     def answer(self, id: str, experiment: Experiment) -> Run | None:
         """The run with this id as far as `experiment` asks for it; None where there is none, or not enough of it."""

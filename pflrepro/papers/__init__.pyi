@@ -16,6 +16,7 @@ from pflrepro.papers import gallery as gallery
 from pflrepro.papers import gpfl as gpfl
 from pflrepro.papers import gpfl_figures as gpfl_figures
 from pflrepro.papers import grpfed as grpfed
+from pflrepro.papers import kept_lines as kept_lines
 from pflrepro.papers import kernels as kernels
 from pflrepro.papers import learning as learning
 from pflrepro.papers import measures as measures
@@ -35,7 +36,6 @@ from pflrepro.papers import registry as registry
 from pflrepro.papers import reproduce as reproduce
 from pflrepro.papers import result as result
 from pflrepro.papers import score_page as score_page
-from pflrepro.papers import scored as scored
 from pflrepro.papers import scoring as scoring
 from pflrepro.papers import sentences as sentences
 from pflrepro.papers import settings as settings

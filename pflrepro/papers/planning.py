@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.algorithms.phases import Clock
 from pflrepro.cores import usable_cores
 from pflrepro.data.datasets import DATASETS
 from pflrepro.data.partitions.parse import parse
 from pflrepro.data.partitions.pfedfda import FixedSize
 from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.identity import lasting_settings
+from pflrepro.experiments.identity import identity, identity_digest
+from pflrepro.experiments.store import Store
 from pflrepro.markup import Brief, folded, records
 from pflrepro.notebook import duration
+from pflrepro.papers.kept_lines import Made, remembered_lines
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings, relative_cost
 
 if TYPE_CHECKING:
-    from pflrepro.papers.artefact import Column, Row
+    from pflrepro.papers.artefact import Artefact, Column, Row
 
 PARAMETERS = {"cnn4": 582_026, "cnn-digits": 24_000}
 OTHER_PARAMETERS = 6_000_000
 BASE_MEMORY = 400 * 2**20  # what a process needs before any data: the interpreter and the framework
 # With the papers' stop rule a run ends some 220 rounds in: the best round is 117 on average [DBE Table 8(a)], then the wait of 100.
 STOPPED_AFTER = 220
+IMPOSSIBLE = "not possible"
 MOST = 20  # runs that a notebook does not fold away
 
 
@@ -38,10 +41,11 @@ class Planned(Brief):
     """One experiment of a plan.
 
     Attributes:
-        state: `done`, `to run`, `no data`, or `not possible` (then `experiment` is None and `reason` says why).
+        state: `done`, `to run`, `no data`, or `not possible` (`reason` says why).
         rounds: that it is expected to take.
         seconds: expected on this machine, 0 when done, NaN where nobody asked.
         memory: bytes, rough.
+        run: equal for two requests that one run answers.
         keep: moments whose states are kept for measures on models.
     """
 
@@ -55,8 +59,12 @@ class Planned(Brief):
     reason: str
     seconds: float
     memory: float
+    run: str = ""
     experiment: Experiment | None = None
     keep: tuple[str | int, ...] = ()
+
+
+SHOWN = tuple(field.name for field in fields(Planned) if field.name not in ("experiment", "keep"))
 
 
 class Plan(list[Planned]):
@@ -65,7 +73,7 @@ class Plan(list[Planned]):
     @property
     def total(self) -> str:
         """One line: runs by state, each once, and the time of those that can be run and of those that lack data."""
-        rows = [*each_once(self), *(each for each in self if each.experiment is None)]
+        rows = [*each_once(self), *(each for each in self if each.state == IMPOSSIBLE)]
         states = Counter(each.state for each in rows)
         seconds = {state: sum(each.seconds for each in rows if each.state == state) for state in states}
         times = [("to run", "to run"), ("no data", "with the data that are missing")]
@@ -128,25 +136,39 @@ def plan(study: Studied, timings: Timings | None = None) -> Plan:
     return Plan([*planned.values(), *impossible])
 
 
+def planned_lines(
+    artefacts: Iterable[Artefact], scale: str, store: Store, data_root: str | Path | None = None
+) -> Iterator[Planned]:
+    """The entries of the artefacts' plans at a scale as a list shows them, without the experiments, see `papers.kept_lines`.
+
+    Every run that is done is read whole to see that it is, and the framework alone takes seconds to load: nobody waits twice.
+    """
+    timings = Timings(store.root)
+
+    def made(artefact: Artefact) -> Made:
+        study = Studied(artefact, scale, store=store, data_root=data_root)
+        shown = [{name: getattr(entry, name) for name in SHOWN} for entry in plan(study, timings)]
+        return Made(shown, sorted(study.asked))
+
+    besides = (timings.stamp(), str(usable_cores()))
+    for lines in remembered_lines(
+        f"planned-{scale}", artefacts, made, store=store, data_root=data_root, besides=besides
+    ):
+        yield from (Planned(**line) for line in lines)
+
+
 def each_once(entries: Sequence[Planned]) -> list[Planned]:
     """The plans of several artefacts without what they share: of a run that is asked for several times, the longest request."""
-    longest: dict[tuple[Any, ...], Planned] = {}
-    for entry in (entry for entry in entries if entry.experiment is not None):
-        run = _run_of(entry.experiment)
-        if run not in longest or longest[run].rounds < entry.rounds:
-            longest[run] = entry
+    longest: dict[str, Planned] = {}
+    for entry in (entry for entry in entries if entry.state != IMPOSSIBLE):
+        if entry.run not in longest or longest[entry.run].rounds < entry.rounds:
+            longest[entry.run] = entry
     return list(longest.values())
-
-
-def _run_of(experiment: Experiment) -> tuple[Any, ...]:
-    """Equal for two requests that one run answers."""
-    others = (getattr(experiment, field.name) for field in fields(experiment) if field.name != "settings")
-    return (*others, *sorted(lasting_settings(experiment).items()))
 
 
 def _impossible(study: Studied, row: Row, column: Column, reason: str) -> Planned:
     place = (study.artefact.id, row.label, study.artefact.name_of(column), study.scale.name)
-    return Planned(*place, 0, 0, "not possible", reason, 0.0, 0.0)
+    return Planned(*place, 0, 0, IMPOSSIBLE, reason, 0.0, 0.0)
 
 
 def _entry(
@@ -164,7 +186,8 @@ def _entry(
     seconds = 0.0 if done else math.nan if timings is None else estimate_seconds(experiment, rounds, timings)
     memory = estimate_memory(experiment)
     place = (study.artefact.id, row.label, study.setting(column).label, study.scale.name, experiment.seed)
-    return Planned(*place, rounds, state, lacking or "", seconds, memory, experiment, keep)
+    run = identity_digest(identity(experiment, ""))
+    return Planned(*place, rounds, state, lacking or "", seconds, memory, run, experiment, keep)
 
 
 def _done(study: Studied, experiment: Experiment) -> bool:
@@ -182,6 +205,8 @@ def expected_rounds(experiment: Experiment) -> int:
 
 def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> float:
     """Expected seconds of a whole run, its clients shared out over the cores: training, tests, and adaptations before tests."""
+    from pflrepro.algorithms.phases import Clock  # which loads the framework: a plan that is remembered needs none
+
     settings, data, timing = experiment.settings, experiment.data, timings.of(experiment)
     samples = samples_of(experiment)
     share = parse(data.partition).train_share

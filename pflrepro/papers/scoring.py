@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflrepro.errors import MissingData, UserError
-from pflrepro.experiments.identity import run_id
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import SAME, Artefact, paper_of
 from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Counts, Outcome
+from pflrepro.papers.kept_lines import Lines, Made, remembered_lines
 from pflrepro.papers.registry import select
 from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
-from pflrepro.papers.scored import Lines, Scored, scored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,13 +85,13 @@ def score_card(
 
     artefacts, store = select(paper), store or Store()
 
-    def judged(artefact: Artefact) -> Scored:
-        return _scored(_studies(artefact, store, data_root))
+    def judged(artefact: Artefact) -> Made:
+        return _judged(_studies(artefact, store, data_root))
 
-    found = list(scored(artefacts, store, data_root, judged))
+    found = list(remembered_lines("scored", artefacts, judged, store=store, data_root=data_root))
     return ScoreCard(
-        pd.DataFrame([line for each in found for line in each.cells], columns=list(FRAME_COLUMNS)),
-        pd.DataFrame([line for each in found for line in each.claims], columns=list(CLAIM_COLUMNS)),
+        pd.DataFrame([line for each in found for line in each["cells"]], columns=list(FRAME_COLUMNS)),
+        pd.DataFrame([line for each in found for line in each["claims"]], columns=list(CLAIM_COLUMNS)),
         {artefact.id: artefact for artefact in artefacts},
         store,
         data_root,
@@ -108,21 +105,11 @@ def _studies(artefact: Artefact, store: Store, data_root: str | Path | None) -> 
     return [Study(artefact, name, **how) for name in artefact.exact_scales]
 
 
-def _scored(studies: list[Study]) -> Scored:
+def _judged(studies: list[Study]) -> Made:
     claims = [_claim(study, outcome) for study, outcome in _outcomes(studies)]
     claims.sort(key=lambda line: [study.scale.name for study in studies].index(line["scale"]))
-    return Scored(_cells(studies), claims, sorted(_asked(studies)))
-
-
-def _asked(studies: list[Study]) -> set[str]:
-    """The ids of the runs that the cells ask for, whether they are there or not; whose data are absent have none."""
-    found = set()
-    for study in studies:
-        for row in study.artefact.rows:
-            for column in study.artefact.columns:
-                with suppress(UserError, MissingData):
-                    found |= {run_id(each, study.data_root) for each in study.experiments(row, column)}
-    return found
+    lines = {"cells": _cells(studies), "claims": claims}
+    return Made(lines, sorted(set().union(*(study.asked for study in studies))))
 
 
 def _cells(studies: list[Study]) -> Lines:

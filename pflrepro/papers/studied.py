@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.errors import MissingData, RunFailed, UserError, check_range
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.identity import run_id
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import INSTEAD, LEVELS, SAME, STAND_IN, Artefact, Column, Row
@@ -40,6 +41,7 @@ class Studied:
         also: rows of one's own, beside the paper's.
         device: where models are looked at.
         revives: whether models are, for what is not measured yet; False: everything is only read.
+        asked: the ids of the runs that were looked for, whether they are there or not; whose data are absent have none.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Studied:
         self.data_root, self.device, self.revives = data_root, device, revives
         self._newest: dict[tuple[str, int], Simulation] = {}
         self._found: dict[tuple[str, Experiment], Run] = {}
+        self.asked: set[str] = set()
         self.asked_seeds, self.methods = seeds, tuple(methods)
         self.seeds = self.scale.seeds if seeds is None else check_range("seeds", seeds, 1, integer=True)
         wanted = self.artefact.chosen_rows(self.scale, self.methods)
@@ -145,12 +148,17 @@ class Studied:
         A run is read and checked once: cells of several measures, gains over a row and views share it.
         """
         try:
-            return self.store.find(experiment, self.data_root, self._found)
+            place = (run_id(experiment, self.data_root), experiment)
         except MissingData:
             recorded = self.store.recorded(experiment)
             if recorded is None:
                 raise
             return recorded
+        self.asked.add(place[0])
+        found = self._found.get(place) or self.store.answer(*place)
+        if found is not None:
+            self._found[place] = found
+        return found
 
     def evidence(self, row: str, column: str) -> list[Evidence]:
         """What was run of a cell, one a seed, to look further into."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from dataclasses import asdict, dataclass, fields
@@ -11,7 +12,7 @@ from typing import Any
 from pflrepro.algorithms.registry import plain_parts
 from pflrepro.data.datasets import DATASETS
 from pflrepro.experiments.config import Experiment
-from pflrepro.remembered import remembered
+from pflrepro.remembered import read_cache, remembered
 
 FILE = "timings.json"  # in the folder of the store: it belongs to a machine, as the runs' own times do
 BATCHES, TESTED = 2, 50  # of the one client that is timed: few, for a step of a large network takes seconds
@@ -55,6 +56,10 @@ class Timings:
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / FILE
         self._known: dict[str, Timing] = {}
+
+    def stamp(self) -> str:
+        """Another text whenever the file has other timings."""
+        return json.dumps(read_cache(self.path), sort_keys=True)
 
     def of(self, experiment: Experiment) -> Timing:
         """Of the experiment's network on samples like its own, in batches like its own."""

@@ -1,4 +1,4 @@
-"""What the score card says of an artefact, remembered as long as nothing changes that it follows from.
+"""What the score card and the plan say of an artefact, remembered as long as nothing changes that it follows from.
 
 That is the package, the data, the runs that came with it, and in the store those runs alone that the artefact asks for: a new run costs
 the artefacts that show it, not all.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import version
@@ -28,55 +28,61 @@ Lines = list[dict[str, Any]]
 COMPUTING = ("numpy", "scipy", "pandas")  # whose other version may give an interval or a p other last digits
 
 
-class Scored(NamedTuple):
-    """The lines of an artefact in the score card, and the ids of the runs that it asks for."""
+class Made(NamedTuple):
+    """What was worked out for an artefact, in JSON's types, and the ids of the runs that it asks for, there or not."""
 
-    cells: Lines
-    claims: Lines
+    lines: Any
     asked: list[str]
 
 
-def scored(
+def remembered_lines(
+    kind: str,
     artefacts: Iterable[Artefact],
+    make: Callable[[Artefact], Made],
+    *,
     store: Store,
     data_root: str | Path | None,
-    judge: Callable[[Artefact], Scored],
-) -> Iterator[Scored]:
-    """The lines of each artefact: the remembered ones, or what `judge` gives, which is then kept."""
+    besides: Sequence[str] = (),
+) -> Iterator[Any]:
+    """The lines of each artefact: the remembered ones, or what `make` gives, which is then kept.
+
+    Args:
+        kind: of lines; each has a file of its own.
+        besides: what else the lines follow from.
+    """
     root = chosen_data_root(data_root)
-    place = file(store.root, store.behind, root)
+    place = file(kind, store.root, store.behind, root)
     kept, fresh = read_cache(place), {}
-    stamp = _stamp(store.behind, root)
+    stamp = _stamp(store.behind, root, besides)
     try:
         for artefact in artefacts:
-            found = _fitting(kept.get(artefact.id), stamp, store)
-            if found is None:
-                # JSON's types and no others, whether it was remembered or not
-                found = Scored(*json.loads(json.dumps(judge(artefact), default=np.generic.item)))
-                fresh[artefact.id] = {"stamp": stamp, "seen": _seen(store, found.asked), "lines": found}
-            yield found
+            found = kept.get(artefact.id)
+            if not _fits(found, stamp, store):
+                made = make(artefact)
+                lines = json.loads(json.dumps(made.lines, default=np.generic.item))  # the same types, remembered or not
+                found = {"stamp": stamp, "asked": made.asked, "seen": _seen(store, made.asked), "lines": lines}
+                fresh[artefact.id] = found
+            yield found["lines"]
     finally:
         if fresh:
             write_cache(place, read_cache(place) | fresh)
 
 
-def file(*places: Path) -> Path:
+def file(kind: str, *places: Path) -> Path:
     """Where the lines are kept: apart for each package, store and data root."""
-    return place_of("scored", PACKAGE, *places)
+    return place_of(kind, PACKAGE, *places)
 
 
-def _fitting(kept: Any, stamp: str, store: Store) -> Scored | None:
-    """What was kept, if it still holds."""
-    with suppress(KeyError, TypeError, ValueError):
-        found = Scored(*kept["lines"])
-        if kept["stamp"] == stamp and kept["seen"] == _seen(store, found.asked):
-            return found
-    return None
+def _fits(kept: Any, stamp: str, store: Store) -> bool:
+    """Whether what was kept still holds."""
+    with suppress(KeyError, TypeError):
+        return bool("lines" in kept and kept["stamp"] == stamp and kept["seen"] == _seen(store, kept["asked"]))
+    return False
 
 
-def _stamp(behind: Path, data: Path) -> str:
+def _stamp(behind: Path, data: Path, besides: Sequence[str]) -> str:
     """Of what all artefacts follow from."""
-    parts = [sys.version, *map(version, COMPUTING), code_version(), *_listed(behind)]
+    parts = [sys.version, *map(version, COMPUTING), code_version(), *besides, *_listed(behind)]
     with suppress(OSError):
         parts += [line for folder in sorted(data.iterdir()) for line in (folder.name, *_listed(folder))]
     return sha256("\n".join(parts).encode()).hexdigest()

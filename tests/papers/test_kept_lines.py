@@ -9,7 +9,7 @@ import pytest
 from helpers.runs import fill, make_artefact
 
 from pflrepro.experiments.store import Store
-from pflrepro.papers import scored, scoring
+from pflrepro.papers import kept_lines, planning, scoring, timing
 from pflrepro.papers.artefact import Scale, row
 from pflrepro.papers.claims import above
 from pflrepro.papers.studies import Study
@@ -30,13 +30,13 @@ def artefact(monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The artefacts that were judged, one after the other."""
-    found, judge = [], scoring._scored
+    found, judge = [], scoring._judged
 
-    def counting(studies: list[Study]) -> scored.Scored:
+    def counting(studies: list[Study]) -> kept_lines.Made:
         found.append(studies[0].artefact.id)
         return judge(studies)
 
-    monkeypatch.setattr(scoring, "_scored", counting)
+    monkeypatch.setattr(scoring, "_judged", counting)
     return found
 
 
@@ -74,7 +74,7 @@ def test_what_a_card_stands_on_is_looked_at(
     (data / "fmnist").mkdir(parents=True)
     scoring.score_card(store=store, data_root=data)
     if changed == "code":
-        monkeypatch.setattr(scored, "code_version", lambda: "edited")
+        monkeypatch.setattr(kept_lines, "code_version", lambda: "edited")
     elif changed == "readings":
         (store.folder(run.id) / "readings").mkdir(exist_ok=True)
         (store.folder(run.id) / "readings" / "new").write_text("")
@@ -88,15 +88,39 @@ def test_what_a_card_stands_on_is_looked_at(
 
 def test_a_cache_that_holds_something_else_is_made_anew(artefact, judged, store: Store) -> None:
     scoring.score_card(store=store)
-    place = scored.file()
-    for lines in ([], [[], []], 5):
-        scored.write_cache(place, {"demo/fake": {**scored.read_cache(place)["demo/fake"], "lines": lines}})
+    place = kept_lines.file("scored")
+    for damaged in ([], 5, {"lines": {}}, {**kept_lines.read_cache(place)["demo/fake"], "asked": 5}):
+        kept_lines.write_cache(place, {"demo/fake": damaged})
         assert len(scoring.score_card(store=store).cells) == 4
-    assert len(judged) == 4
+    assert len(judged) == 5
 
 
-def test_stores_and_data_roots_have_files_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.undo()
-    assert (
-        len({scored.file(tmp_path / "a", tmp_path), scored.file(tmp_path / "b", tmp_path), scored.file(tmp_path)}) == 3
+def test_a_plan_is_remembered_until_a_run_or_a_timing_comes(artefact, store: Store, monkeypatch) -> None:
+    planned, plan = [], planning.plan
+    monkeypatch.setattr(
+        planning, "plan", lambda study, timings: planned.append(study.scale.name) or plan(study, timings)
     )
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=1.0, test=1.0))
+
+    def asked() -> list[planning.Planned]:
+        return list(planning.planned_lines([artefact], "paper", store))
+
+    asked()  # which times this machine
+    first = asked()
+    assert [each.state for each in first] == ["to run"] * 8 and first == asked() and len(planned) == 2
+    assert (
+        planning.Plan(first).total
+        == planning.Plan(plan(Study(artefact, "paper", store=store), timing.Timings(store.root))).total
+    )
+    fill(Study(artefact, "paper", store=store), "fedavg", "skewed", CURVE)
+    assert [each.state for each in asked()].count("done") == 1 and len(planned) == 3
+    timing.Timings(store.root).path.unlink()
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=2.0, test=2.0))
+    assert sum(each.seconds for each in asked()) == 2 * sum(each.seconds for each in first) * 7 / 8
+
+
+def test_kinds_stores_and_data_roots_have_files_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
+    a, b = tmp_path / "a", tmp_path / "b"
+    files = {kept_lines.file(kind, *places) for kind in "xy" for places in ((a, tmp_path), (b, tmp_path), (tmp_path,))}
+    assert len(files) == 6

@@ -16,7 +16,7 @@ import os
 import pickle
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import lru_cache
@@ -35,6 +35,7 @@ from pflrepro.errors import RunFailed
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.lifetime import follow, scratch, shielded, wake_stopped
 from pflrepro.simulation.program import Program
+from pflrepro.simulation.stacking import Shared, Stacking, written
 from pflrepro.trees import Tree
 
 IDLE_SECONDS = 120  # after which an idle worker process ends by itself
@@ -49,6 +50,8 @@ ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    # By itself loky (with psutil at hand) takes a worker that keeps 300 MB for a leak and starts another, which loads the framework.
+    "LOKY_MAX_MEMORY_LEAK_SIZE": str(1 << 60),
 }
 
 Work = Callable[[Program, Launch, int], Tree]
@@ -64,12 +67,12 @@ class Workers:
         self._supplies: dict[int, tuple[Tree, str]] = {}  # the newest ones, by identity, with their files
         weakref.finalize(self, _remove_all, self._supplies)
 
-    def map(
-        self, work: Work, program: Program, launch: Launch, groups: Iterable[Sequence[int]]
-    ) -> Iterator[tuple[int, Tree]]:
-        """(row, `work(program, launch, row)`) as they are done; the groups of rows of one seed are handed out in their order.
+    def stack(
+        self, work: Work, program: Program, launch: Launch, groups: Iterable[Sequence[int]], results: Stacking
+    ) -> None:
+        """Put `work(program, launch, row)` of these rows into `results`; the groups of one seed each are handed out in their order.
 
-        A group is packed when its turn comes, and what comes back is given on at once: of many rows few are on their way.
+        A group is packed when its turn comes, and what comes back is put away at once: of many rows few are on their way.
         """
         light = replace(program, federation=_without_samples(program.federation))
         blob = packed((work, light))
@@ -84,20 +87,25 @@ class Workers:
                 for rows in itertools.islice(left, AHEAD * self.count - len(waiting)):
                     packed_rows = self._rows(launch, rows)
                     with shielded():
-                        waiting[executor.submit(_some_rows, key, blob, place, *packed_rows)] = rows
+                        asked = (key, blob, place, *packed_rows, results.shared, rows)
+                        waiting[executor.submit(_some_rows, *asked)] = rows
                 if not waiting:
                     return
                 for future in _done(executor, waiting):
-                    yield from zip(waiting.pop(future), pickle.loads(future.result()), strict=True)
+                    for i, row in zip(waiting.pop(future), pickle.loads(future.result()), strict=True):
+                        if row is not None:
+                            results.put(i, row)
         except BrokenProcessPool as error:
             raise RunFailed(
                 f"a worker process ended unexpectedly (out of memory?); try fewer workers: {error}"
             ) from None
-        except (KeyboardInterrupt, GeneratorExit):  # the second: whoever takes the results was interrupted
+        except KeyboardInterrupt:
             executor.shutdown(wait=True, kill_workers=True)
             raise
-        finally:
-            for future in waiting:  # what is not begun when one row fails
+        finally:  # where a row failed or somebody interrupts, others are at work or have not begun
+            if waiting:
+                results.leave()
+            for future in waiting:
                 future.cancel()
 
     def _executor(self) -> Any:
@@ -213,9 +221,15 @@ _programs: dict[str, Any] = {}
 
 
 def _some_rows(
-    key: str, blob: bytes, place: tuple[str, tuple[int, ...], torch.dtype], packed_launch: bytes, supplied: str
+    key: str,
+    blob: bytes,
+    place: tuple[str, tuple[int, ...], torch.dtype],
+    packed_launch: bytes,
+    supplied: str,
+    shared: Shared | None,
+    rows: Sequence[int],
 ) -> bytes:
-    """Rows in a worker process; the program is kept for the next ones."""
+    """Rows in a worker process, packed, or None for each that is written into the stack; the program is kept for the next ones."""
     torch.set_num_threads(1)
     if key not in _programs:
         _programs.clear()
@@ -227,4 +241,7 @@ def _some_rows(
         launch = pickle.loads(packed_launch)
         if supplied:
             launch.received[0]["common"] = launch.received[0].common | Tree(supplied=_supplied(supplied))
-        return packed([work(program, launch, i) for i in range(len(launch))])
+        results = (work(program, launch, i) for i in range(len(launch)))
+        return packed(
+            [None if shared and written(shared, i, row) else row for i, row in zip(rows, results, strict=True)]
+        )

@@ -19,6 +19,7 @@ from pflrepro.errors import RunFailed, UserError
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.loop import Loop, differentiate, participate_one
 from pflrepro.simulation.row_pool import ROW_OVERHEAD, RowPool
+from pflrepro.simulation.stacking import Stacking
 from pflrepro.simulation.workers import Workers
 from pflrepro.trees import Tree
 
@@ -134,10 +135,11 @@ def test_supplied_data_reach_the_workers_and_leave_no_file_behind(start) -> None
     dispatcher, everyone, workers = simulation.dispatcher, [np.arange(5)] * 2, Workers(2)
     program, clock = dispatcher.program(Loop()), dispatcher.clock(0)
     launch = dispatcher.launch(program, clock, everyone, simulation.method.phases(clock))
-    there = dict(workers.map(participate_one, program, launch, [[0, 1, 2], [5], [3, 4], [6, 7, 8, 9]]))
+    there = Stacking(10)
+    workers.stack(participate_one, program, launch, [[0, 1, 2], [5], [3, 4], [6, 7, 8, 9]], there)
     for i in range(10):
         here = participate_one(program, launch, i)
-        assert all(torch.equal(a, b) for a, b in zip(here.leaves(), there[i].leaves(), strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(here.leaves(), there.stacked[i].leaves(), strict=True))
     files = [Path(path) for _, path in workers._supplies.values()]
     assert len(files) == 2 and all(file.exists() for file in files)  # one a seed
     del workers

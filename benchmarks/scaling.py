@@ -10,11 +10,11 @@ FedAvg on made-up images, batch 10, one local epoch; a round is training and agg
 * `seeds`: 20 clients, one run and three runs together;
 * `absent`: 100 clients of 20 samples (8x8, a small CNN) take part in a round, of 100 ... 10,000;
 * `networks`: 20 clients with 100 samples of 32x32x3 each: the papers' CNN and ResNet-18;
-* `memory`: ResNet-18, 20 ... 100 clients with 10 such samples each.
+* `memory`: ResNet-18, 20 ... 100 clients with 10 such samples each, without times.
 
-Every measurement is a process of its own: `seconds` is the median of `--rounds` after two that warm up, `peak_mib` the peak of the
-process without its workers (`device_mib`: of the device's memory), `samples_mib` the samples alone. `ratio` is to the first line of
-the sweep.
+Every measurement is a process of its own, equal ones are made once: `seconds` is the median of `--rounds` after two that warm up,
+`peak_mib` the peak of the process without its workers (`device_mib`: of the device's memory), `samples_mib` the samples alone. `ratio`
+is to the first line of the sweep.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import resource
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import records
@@ -96,6 +97,7 @@ def measured(case: Case, device: str, rounds: int) -> dict[str, object]:
     return shown | {name: round(v, 4) if isinstance(v, float) else v for name, v in found.items()}
 
 
+@cache
 def alone(*arguments: object) -> dict[str, object]:
     """`measured`, in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
@@ -118,7 +120,7 @@ def draw(rows: list[dict[str, object]], file: Path) -> None:
         (clients, samples), (part, memory) = figure.subplots(2, 2)
         clients.plot(*of("clients", "clients", "ratio"), "o-", label="the same samples in all")
         clients.axhline(AIM, color="0.4", linestyle="--", linewidth=0.8, label=f"aim, {AIM}")
-        clients.set(xlabel="clients", ylabel="seconds of a round, 20 clients = 1", xscale="log", ylim=(0, None))
+        clients.set(xlabel="clients", ylabel="a round, 20 clients = 1", xscale="log", ylim=(0, 1.1 * AIM))
         samples.plot(*of("samples", "samples", "seconds"), "o-", label="20 clients")
         samples.set(xlabel="samples a client", ylabel="seconds of a round", xlim=(0, None), ylim=(0, None))
         part.plot(*of("participation", "part", "seconds"), "o-", label="100 clients")
@@ -128,9 +130,11 @@ def draw(rows: list[dict[str, object]], file: Path) -> None:
             model = next((row["model"] for row in rows if row["sweep"] == sweep), "")
             taking_part = ", 100 take part" if sweep == "absent" else ""
             memory.plot(across, [mib / 1024 for mib in up], marker, label=f"{LABELS.get(model, model)}{taking_part}")
-        memory.set(xlabel="clients", ylabel="peak memory, GiB", xscale="log", yscale="log")
+        memory.set(xlabel="clients", ylabel="peak memory, GiB", xscale="log", ylim=(0, None))
         for panel in (clients, samples, part, memory):
-            panel.legend()
+            panel.legend(loc="best")
+        for panel in (clients, memory):
+            panel.xaxis.set_major_formatter("{x:,.0f}")
         figure.savefig(file)
 
 
@@ -153,7 +157,9 @@ def main() -> None:
     for name in arguments.sweeps or names:
         lines = [alone(case, device, arguments.rounds) for case in sweeps(arguments.samples, arguments.most)[name]]
         for line in lines:
-            rows.append({"sweep": name} | line | {"ratio": round(line["seconds"] / lines[0]["seconds"], 2)})
+            times = {"seconds": line["seconds"], "ratio": round(line["seconds"] / lines[0]["seconds"], 2)}
+            sizes = {key: value for key, value in line.items() if key != "seconds"}
+            rows.append({"sweep": name} | sizes | ({} if name == "memory" else times))
             print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     records.write(
         arguments.out,

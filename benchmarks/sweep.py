@@ -50,7 +50,8 @@ def main() -> None:
     experiments = shortened(asked.artefact, asked.scale, asked.part, asked.data_root)
     with tempfile.TemporaryDirectory() as folder:
         before, started = busy_and_idle(), time.perf_counter()
-        store = Store(asked.store or folder, behind=Path(folder) / "none")  # no run that came with the package is an answer
+        # no run that came with the package is an answer
+        store = Store(asked.store or folder, behind=Path(folder) / "none")
         runs = pflrepro.run(experiments, store=store, data_root=asked.data_root)
         seconds, after = time.perf_counter() - started, busy_and_idle()
     busy, idle = (late - early for early, late in zip(before, after, strict=True))

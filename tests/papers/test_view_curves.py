@@ -43,6 +43,14 @@ def test_mean_over_seeds_with_a_band_and_the_published_level():
     assert [made[name].get_marker() for name in ("FedAvg", "FedAvg+DBE")] == ["None", "o"], "from the second line on"
 
 
+def test_two_kinds_of_one_column_are_told_apart_by_their_axes():
+    figure = drawn(Curves(("train_loss", "largest train_loss"), columns=("a",)))
+    assert [(panel_title(panel), panel.get_ylabel().split(" (")[0].split("\n")[0]) for panel in figure.axes] == [
+        ("", "training loss"),
+        ("", "largest training loss"),
+    ]
+
+
 def test_the_papers_own_method_is_strong():
     made = lines(drawn(Curves()).axes[0])
     assert made["FedAvg+DBE"].get_linewidth() > 1.5 * made["FedAvg"].get_linewidth()

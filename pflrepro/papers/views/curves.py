@@ -93,8 +93,8 @@ class Curves(Shown):
 
     def figures(self, study: Any) -> dict[str, Figure]:
         """Nothing where nothing was run."""
-        drawn = []
-        for column in chosen(study, "column", self.columns):
+        drawn, columns = [], chosen(study, "column", self.columns)
+        for column in columns:
             for kind in map(KINDS.__getitem__, self.kinds):
                 pairs = [(row, study.cells.get((row.key, column.key))) for row in chosen(study, "row", self.rows)]
                 looks = row_looks(study.artefact)
@@ -102,7 +102,9 @@ class Curves(Shown):
                 lines = [line for line in lines if np.isfinite(line.y).any()]
                 if lines:
                     xlabel = "round" if self.over == "rounds" else "seconds of training"
-                    titles = (column.label, xlabel, axis(kind.title, kind.unit))
+                    # of one column the panels differ in their kind, which the axis says
+                    title = "" if len(columns) == 1 < len(self.kinds) else column.label
+                    titles = (title, xlabel, axis(kind.title, kind.unit))
                     drawn.append(LinePanel(*titles, tuple(lines), zoom=self.zoom and kind.unit == "%"))
         across = min(len(self.kinds), 3) if len(self.kinds) > 1 else 3
         return {self.name: line_figure(drawn, across=across)} if drawn else {}

@@ -19,6 +19,10 @@ def test_the_committed_gallery_is_what_is_written_from_the_committed_runs() -> N
     links = re.findall(r'\]\(([^)]+)\)|src="([^"]+)"', text)
     places = {place for pair in links for place in pair if place and not place.startswith("https://")}
     assert {place for place in places if not (FIGURES / place).exists()} == set()
+    (whole,) = (line for line in text.splitlines() if line.startswith("| all |"))
+    assert whole in (FIGURES.parent / "README.md").read_text("utf-8"), (
+        "the line of all papers stands in the README, too"
+    )
     pages = {f"{path.parent.name}/{path.name}" for path in FIGURES.glob("*/*.md")}
     assert pages <= places
 

@@ -26,7 +26,7 @@ class RowPool:
         self.workers = Workers(workers)
         self._seconds: dict[str, float] = {}  # what one batch took, by kind of work
         self._rooms = Rooms()
-        self._parts: dict[str, Tree] = {}  # of the latest stack, by kind of work
+        self._parts: dict[tuple[str, bool, bool], Tree] = {}  # of the latest stack, by kind of work
 
     def each(self, work: Work, program: Program, launch: Launch) -> Tree:
         """`work` for every row, the longest first so that the workers end together; results in row order."""
@@ -38,7 +38,8 @@ class RowPool:
         order = [int(i) for i in np.argsort(-load, kind="stable")]
         on_cpu, name = program.federation.device.type == "cpu", work.__name__
         rooms = self._rooms if on_cpu and self.workers.count > 1 else None
-        results = Stacking(len(launch), rooms, self._parts.get(name))
+        kind = (name, launch.score_after, launch.score_absent)
+        results = Stacking(len(launch), rooms, self._parts.get(kind))
         with torch.no_grad():
             while order and not (on_cpu and self._pays(program, work, load[order])):
                 i = order.pop()  # the shortest: it also tells what a batch costs
@@ -48,7 +49,7 @@ class RowPool:
                     self._seconds[name] = (time.perf_counter() - started) / load[i]
         if order:
             self.workers.stack(work, program, launch, self._groups(launch, order, load), results)
-        self._parts[name] = results.parts
+        self._parts[kind] = results.parts
         return results.stacked
 
     def _groups(self, launch: Launch, order: list[int], load: np.ndarray) -> list[list[int]]:

@@ -83,15 +83,15 @@ def _emptied(file: int) -> None:
 
 
 class Rooms:
-    """The room of the last stack, taken again by the next one of its size once no tensor lies in it: its pages are there already."""
+    """The room of the last stack, taken again by the next one of about its size once no tensor lies in it: its pages are there."""
 
     def __init__(self) -> None:
         self._free: Room | None = None
 
     def take(self, size: int) -> tuple[Room, Tensor]:
-        """A room and all its bytes."""
+        """A room of at least so many bytes, and all of them."""
         room, self._free = self._free, None
-        if room is None or room.size != size:
+        if room is None or not size <= room.size <= 2 * size:
             room = Room(size)
         array = np.frombuffer(room.memory, np.uint8)
         weakref.finalize(array, _returned, weakref.ref(self), room).atexit = False
@@ -146,7 +146,7 @@ class Stacking:
         if self.rooms is None or not POSSIBLE or size < SMALL * self.count:
             return
         self._room, memory = self.rooms.take(size)
-        self.shared = Shared(os.getpid(), self._room.file, size, self._room.number, self.count, self.parts)
+        self.shared = Shared(os.getpid(), self._room.file, self._room.size, self._room.number, self.count, self.parts)
         self.stacked = _rows(memory, self.parts, self.count)
 
 

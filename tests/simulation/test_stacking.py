@@ -79,11 +79,25 @@ def test_a_room_is_used_again_only_when_no_tensor_lies_in_it() -> None:
     third = Stacking(2, rooms, parts)
     assert third.shared.number in (number, number + 1), "one of both rooms is there again"
     room = third._room
+    assert room.size == third.shared.size
     third.leave()
     assert room.left and third.shared is None
     del third
     gc.collect()
     assert rooms._free is not room, "somebody may still write to it"
+
+
+def test_a_round_with_tests_and_one_without_share_a_room() -> None:
+    rooms, tested = Rooms(), row() | Tree(after=Tree(correct=torch.tensor(0)))
+    numbers = []
+    for like in (tested, row(), tested):
+        stack = Stacking(2, rooms, laid_out(like, 2)[1])
+        assert written(stack.shared, 1, like)
+        numbers.append(stack.shared.number)
+        del stack
+        gc.collect()
+    assert len(set(numbers)) == 1
+    assert Stacking(40, rooms, laid_out(row(), 40)[1]).shared.number != numbers[0], "too small"
 
 
 def test_nothing_is_left_open() -> None:
@@ -114,5 +128,5 @@ def test_shared_stacks_change_no_bit(simulate, differ, monkeypatch: pytest.Monke
 
 def test_a_worker_that_keeps_much_memory_is_not_started_anew() -> None:
     """loky reads its limit where the worker starts."""
-    limit = Workers(1)._executor().submit(os.getenv, "LOKY_MAX_MEMORY_LEAK_SIZE").result()
+    limit = Workers(2)._executor().submit(os.getenv, "LOKY_MAX_MEMORY_LEAK_SIZE").result()
     assert float(limit) > 2**50

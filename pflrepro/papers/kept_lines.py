@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pflrepro.data.root import data_root as chosen_data_root
+from pflrepro.errors import MissingData
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.counted import PACKAGE, code_version
@@ -82,9 +83,13 @@ def _fits(kept: Any, stamp: str, store: Store) -> bool:
 
 def _stamp(behind: Path, data: Path, besides: Sequence[str]) -> str:
     """Of what all artefacts follow from."""
+    from pflrepro.data.frost import find_folder
+
     parts = [sys.version, *map(version, COMPUTING), code_version(), *besides, *_listed(behind)]
     with suppress(OSError):
         parts += [line for folder in sorted(data.iterdir()) for line in (folder.name, *_listed(folder))]
+    with suppress(MissingData):
+        parts.append(str(find_folder(data)))  # photographs may lie in another package
     return sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -65,7 +65,7 @@ def test_a_run_counts_for_the_artefacts_that_ask_for_it(artefact, judged, store:
     assert scoring.score_card(store=store).cells["n"].sum() == 0 and len(judged) == 3
 
 
-@pytest.mark.parametrize("changed", ["code", "data", "behind", "readings"])
+@pytest.mark.parametrize("changed", ["code", "data", "behind", "readings", "frost"])
 def test_what_a_card_stands_on_is_looked_at(
     changed: str, artefact, judged, store: Store, tmp_path: Path, monkeypatch
 ) -> None:
@@ -75,6 +75,8 @@ def test_what_a_card_stands_on_is_looked_at(
     scoring.score_card(store=store, data_root=data)
     if changed == "code":
         monkeypatch.setattr(kept_lines, "code_version", lambda: "edited")
+    elif changed == "frost":  # installed, or gone
+        monkeypatch.setattr("pflrepro.data.frost.find_folder", lambda root: tmp_path / "photographs")
     elif changed == "readings":
         (store.folder(run.id) / "readings").mkdir(exist_ok=True)
         (store.folder(run.id) / "readings" / "new").write_text("")

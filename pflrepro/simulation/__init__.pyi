@@ -18,6 +18,7 @@ from pflrepro.simulation import row_pool as row_pool
 from pflrepro.simulation import schedule as schedule
 from pflrepro.simulation import simulation as simulation
 from pflrepro.simulation import source as source
+from pflrepro.simulation import stacking as stacking
 from pflrepro.simulation import start as start
 from pflrepro.simulation import threads as threads
 from pflrepro.simulation import watch as watch

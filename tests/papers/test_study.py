@@ -318,7 +318,8 @@ def test_committed_runs_are_found_by_those_who_have_not_got_the_data(make, tmp_p
     def gone(*_):
         raise MissingData("no data on this machine")
 
-    monkeypatch.setattr("pflrepro.experiments.store.run_id", gone)
+    for place in ("experiments.store", "papers.studied"):
+        monkeypatch.setattr(f"pflrepro.{place}.run_id", gone)
     reader = make("fast", store=Store(tmp_path / "empty", behind=tmp_path / "committed"))
     assert line(reader, "FedAvg")["ours"] == 62.0
     assert {e.state for e in reader.plan() if e.row == "FedAvg" and e.experiment} == {"done"}

@@ -40,6 +40,7 @@ def remembered_lines(
     kind: str,
     artefacts: Iterable[Artefact],
     make: Callable[[Artefact], Made],
+    fits: Callable[[Any], bool],
     *,
     store: Store,
     data_root: str | Path | None,
@@ -49,6 +50,7 @@ def remembered_lines(
 
     Args:
         kind: of lines; each has a file of its own.
+        fits: whether lines are of the kind's form: what was kept may be anything.
         besides: what else the lines follow from.
     """
     root = chosen_data_root(data_root)
@@ -58,7 +60,7 @@ def remembered_lines(
     try:
         for artefact in artefacts:
             found = kept.get(artefact.id)
-            if not _fits(found, stamp, store):
+            if not (_current(found, stamp, store) and fits(found["lines"])):
                 made = make(artefact)
                 lines = json.loads(json.dumps(made.lines, default=np.generic.item))  # the same types, remembered or not
                 found = {"stamp": stamp, "asked": made.asked, "seen": _seen(store, made.asked), "lines": lines}
@@ -74,8 +76,8 @@ def file(kind: str, *places: Path) -> Path:
     return place_of(kind, PACKAGE, *places)
 
 
-def _fits(kept: Any, stamp: str, store: Store) -> bool:
-    """Whether what was kept still holds."""
+def _current(kept: Any, stamp: str, store: Store) -> bool:
+    """Whether what was kept follows from what there is now."""
     with suppress(KeyError, TypeError):
         return bool("lines" in kept and kept["stamp"] == stamp and kept["seen"] == _seen(store, kept["asked"]))
     return False

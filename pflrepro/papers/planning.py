@@ -150,10 +150,11 @@ def planned_lines(
         shown = [{name: getattr(entry, name) for name in SHOWN} for entry in plan(study, timings)]
         return Made(shown, sorted(study.asked))
 
-    besides = (timings.stamp(), str(usable_cores()))
-    for lines in remembered_lines(
-        f"planned-{scale}", artefacts, made, store=store, data_root=data_root, besides=besides
-    ):
+    def fits(lines: Any) -> bool:
+        return isinstance(lines, list) and all(isinstance(line, dict) and line.keys() == {*SHOWN} for line in lines)
+
+    how = {"store": store, "data_root": data_root, "besides": (timings.stamp(), str(usable_cores()))}
+    for lines in remembered_lines(f"planned-{scale}", artefacts, made, fits, **how):
         yield from (Planned(**line) for line in lines)
 
 

@@ -88,7 +88,10 @@ def score_card(
     def judged(artefact: Artefact) -> Made:
         return _judged(_studies(artefact, store, data_root))
 
-    found = list(remembered_lines("scored", artefacts, judged, store=store, data_root=data_root))
+    def fits(lines: object) -> bool:
+        return isinstance(lines, dict) and lines.keys() == {"cells", "claims"}
+
+    found = list(remembered_lines("scored", artefacts, judged, fits, store=store, data_root=data_root))
     return ScoreCard(
         pd.DataFrame([line for each in found for line in each["cells"]], columns=list(FRAME_COLUMNS)),
         pd.DataFrame([line for each in found for line in each["claims"]], columns=list(CLAIM_COLUMNS)),

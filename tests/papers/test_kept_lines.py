@@ -91,10 +91,12 @@ def test_what_a_card_stands_on_is_looked_at(
 def test_a_cache_that_holds_something_else_is_made_anew(artefact, judged, store: Store) -> None:
     scoring.score_card(store=store)
     place = kept_lines.file("scored")
-    for damaged in ([], 5, {"lines": {}}, {**kept_lines.read_cache(place)["demo/fake"], "asked": 5}):
-        kept_lines.write_cache(place, {"demo/fake": damaged})
+    whole = kept_lines.read_cache(place)["demo/fake"]
+    others = [whole | {"lines": lines} for lines in ([], [[], []], 5)]
+    for other in (*others, [], 5, {"lines": {}}, whole | {"asked": 5}):
+        kept_lines.write_cache(place, {"demo/fake": other})
         assert len(scoring.score_card(store=store).cells) == 4
-    assert len(judged) == 5
+    assert len(judged) == 8
 
 
 def test_a_plan_is_remembered_until_a_run_or_a_timing_comes(artefact, store: Store, monkeypatch) -> None:
@@ -114,8 +116,14 @@ def test_a_plan_is_remembered_until_a_run_or_a_timing_comes(artefact, store: Sto
         planning.Plan(first).total
         == planning.Plan(plan(Study(artefact, "paper", store=store), timing.Timings(store.root))).total
     )
+    place = kept_lines.file("planned-paper")
+    whole = kept_lines.read_cache(place)["demo/fake"]
+    for lines in (5, [5], [{"state": "done"}]):
+        kept_lines.write_cache(place, {"demo/fake": whole | {"lines": lines}})
+        assert asked() == first, "what is no plan is made anew"
+    planned.clear()
     fill(Study(artefact, "paper", store=store), "fedavg", "skewed", CURVE)
-    assert [each.state for each in asked()].count("done") == 1 and len(planned) == 3
+    assert [each.state for each in asked()].count("done") == 1 and len(planned) == 1
     timing.Timings(store.root).path.unlink()
     monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=2.0, test=2.0))
     assert sum(each.seconds for each in asked()) == 2 * sum(each.seconds for each in first) * 7 / 8

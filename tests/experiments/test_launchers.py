@@ -18,24 +18,33 @@ from pflrepro.experiments.store import Store
 from pflrepro.experiments.sweep import sweep
 
 ROUNDS, SEEDS = 4, 3
-# FedAvg that notes every round in a file; the first worker that is about to end round 2 gets a signal.
-NOTING = """
-import os, signal
+# FedAvg that notes every round in a file; the first worker that is about to end round 2 gets a signal. Some engines end all workers
+# when one dies, and each of them may lose the round at hand: so the signal waits until every other run has saved what it noted.
+NOTING = f"""
+import fcntl, os, signal, time
+from pathlib import Path
 from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.experiments.store import DONE
 
 class Noting(FedAvg):
     def aggregate(self, server, uploads, cohort, ctx):
-        folder = os.environ["NOTES"]
-        with open(os.path.join(folder, "rounds"), "a") as file:
-            file.write(f"{ctx.clock.t}\\n")
-        if ctx.clock.t == 2 and os.environ.get("KILL"):
-            try:
-                os.close(os.open(os.path.join(folder, "killed"), os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                pass
-            else:
+        folder, t = Path(os.environ["NOTES"]), ctx.clock.t
+        unsaved = folder / f"unsaved-{{os.getpid()}}"
+        unsaved.unlink(missing_ok=True)  # the round before this one is saved
+        with open(folder / "lock", "w") as lock, open(folder / "rounds", "a") as rounds:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # held to the death: nobody begins to note before it
+            print(t, file=rounds, flush=True)
+            if t == 2 and os.environ.get("KILL") and not (folder / "killed").exists():
+                (folder / "killed").touch()
+                while any(folder.glob("unsaved-*")) or self.last(folder) > len(list(folder.glob(f"store/runs/*/{{DONE}}"))):
+                    time.sleep(0.01)
                 os.kill(os.getpid(), getattr(signal, os.environ["KILL"]))
+            elif t < {ROUNDS - 1}:  # the last round is saved when the run is
+                unsaved.touch()
         return super().aggregate(server, uploads, cohort, ctx)
+
+    def last(self, folder):
+        return (folder / "rounds").read_text().split().count("{ROUNDS - 1}")
 """
 
 

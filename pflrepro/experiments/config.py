@@ -53,10 +53,15 @@ class DataConfig(Brief):
             _set(self, {"partition": str(self.partition)})
         _check_words(self)
         self._normalise()
-        find(self.dataset)
+        officially = find(self.dataset).tested_officially
         if self.proxy:
             find(self.proxy)
-        _set(self, {"partition": str(parse(self.partition))})
+        spec = parse(self.partition)
+        if spec.validation and officially:
+            raise UserError(
+                f"+validation is not for {self.dataset!r}, whose clients are tested on the official test samples"
+            )
+        _set(self, {"partition": str(spec)})
 
     def _normalise(self) -> None:
         checked = {

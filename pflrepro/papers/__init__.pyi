@@ -47,6 +47,7 @@ from pflrepro.papers import template as template
 from pflrepro.papers import texts as texts
 from pflrepro.papers import timing as timing
 from pflrepro.papers import toy as toy
+from pflrepro.papers import tuning as tuning
 from pflrepro.papers import verifying as verifying
 from pflrepro.papers import views as views
 from pflrepro.papers.artefact import Artefact as Artefact

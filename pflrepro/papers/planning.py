@@ -210,14 +210,16 @@ def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> f
 
     settings, data, timing = experiment.settings, experiment.data, timings.of(experiment)
     samples = samples_of(experiment)
-    share = parse(data.partition).train_share
-    epoch = samples * (1 - data.test_share) * share / settings.batch_size  # steps of all clients
+    spec = parse(data.partition)
+    kept = samples * (1 - data.test_share) * spec.train_share
+    epoch = kept * (1 - spec.validation) / settings.batch_size  # steps of all clients
     steps = settings.local_steps * data.clients or epoch * settings.local_epochs
     training = settings.mean_participation * steps * timing.step * relative_cost(experiment.algorithm)
     method = experiment.method()
     adapting = sum(phase.passes or 0 for phase in method.phases(Clock.of(settings, 0)) if phase.where == "adapt")
     passes = 2 if settings.evaluate_after else 1
-    testing = samples * data.test_share * timing.test * passes + adapting * epoch * timing.step
+    tested = kept * spec.validation or samples * data.test_share
+    testing = tested * timing.test * passes + adapting * epoch * timing.step
     return rounds * (training + testing / settings.every) / min(usable_cores(), data.clients)
 
 

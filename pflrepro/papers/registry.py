@@ -19,6 +19,7 @@ from pflrepro.papers import (
     pfedfda_counts,
     pfedfda_figures,
     pfedfda_tables,
+    tuning,
 )
 from pflrepro.papers.artefact import Artefact
 
@@ -60,6 +61,7 @@ def _place(artefact: Artefact) -> tuple[int, bool, int]:
 ARTEFACTS: dict[str, Artefact] = _by_id(
     demo.DIGITS,
     learning.METHODS,
+    *tuning.ARTEFACTS,
     *(*dbe.ARTEFACTS, *dbe_models.ARTEFACTS, counted_artefacts.DBE_FIGURE6),
     *(*gpfl.ARTEFACTS, *gpfl_figures.ARTEFACTS),
     *(*pfedfda_tables.ARTEFACTS, *pfedfda_costs.ARTEFACTS, *pfedfda_figures.ARTEFACTS),

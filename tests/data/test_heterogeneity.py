@@ -39,6 +39,7 @@ KINDS = {
     "+last-of": ("iid+last-of=6", 4),
     "+train-share": ("iid+train-share=0.5", 4),
     "+train-samples": ("iid+train-samples=10", 4),
+    "+validation": ("iid+validation=0.2", 4),
     "+stratified": ("group+stratified", None),
 }
 

@@ -96,6 +96,18 @@ def test_less_training_data_and_the_same_tests(kind: str) -> None:
             assert [row for row in large if row in set(small)] == small  # a subset in the same order
 
 
+@pytest.mark.parametrize("kind", ["dirichlet:0.5", "pfllib-dirichlet:0.5", "group"])
+def test_options_are_chosen_on_training_samples_that_do_not_train(kind: str) -> None:
+    def divided(options: str) -> list[tuple[list[int], list[int]]]:
+        return parts(partition(kind + options, LABELS, 10, groups=torch.arange(3000) % 10, min_size=5, test_share=0.2))
+
+    for less in ("", "+train-share=0.5", "+train-samples=40"):
+        for (rows, test), (train, valid) in zip(divided(less), divided(f"{less}+validation=0.25"), strict=True):
+            assert len(valid) == len(rows) // 4 and not set(valid) & set(train) | set(valid) & set(test)
+            assert [row for row in rows if row in set(train)] == train  # in their order
+            assert [row for row in rows if row in set(valid)] == valid and len(train) + len(valid) == len(rows)
+
+
 def test_a_client_keeps_its_samples_whoever_is_chosen_with_it() -> None:
     everyone = parts(divided("iid+train-share=0.5", 30))
     assert all(part in everyone for part in parts(divided("iid+of=30+train-share=0.5", 4)))

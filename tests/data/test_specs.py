@@ -62,6 +62,12 @@ from pflrepro.errors import UserError
             "lda:0.1+last-of=100+train-share=0.5",
         ),
         ("iid+train-samples=50", Iid(train_samples=50), "iid+train-samples=50"),
+        (
+            "iid+validation=.2+train-share=0.5",
+            Iid(train_share=0.5, validation=0.2),
+            "iid+train-share=0.5+validation=0.2",
+        ),
+        ("iid+validation=0", Iid(), "iid"),
         ("group+stratified +of=all", Group(choice="of", stratified=True), "group+of=all+stratified"),
         (
             "counts:fmnist_dir0.1_n20+of=20",
@@ -134,6 +140,7 @@ def test_the_registry_describes_every_kind_and_option_in_one_line() -> None:
         ("iid+train-share=0", "SHARE in +train-share=SHARE must be a number > 0 and <= 1"),
         ("iid+train-share=half", "needs a number in +train-share=SHARE"),
         ("iid+train-share=0.5+train-samples=5", "+train-share and +train-samples exclude each other"),
+        ("iid+validation=1", "SHARE in +validation=SHARE must be a number >= 0 and < 1"),
         ("dirichlet:0.1+among=50", "unknown option of a partition '+among'; valid: "),
         ("iid+among=50", "unknown option of a partition '+among'; valid: "),
         ("group+stratify", "unknown option of a partition '+stratify'; valid: +stratified"),

@@ -87,6 +87,7 @@ def test_wrong_settings_are_refused_in_one_line(changes, message):
         ({"partition_seed": -1}, "partition seed must be a whole number >= 0"),
         ({"min_size": -1}, "least samples of a client must be a whole number >= 0"),
         ({"test_share": 0}, "test share must be a number > 0"),
+        ({"dataset": "rotated-mnist", "partition": "iid+validation=0.2"}, r"\+validation is not for 'rotated-mnist'"),
         ({"test_share": 1}, "test share must be a number > 0 and < 1, not 1"),
     ],
 )
@@ -272,7 +273,7 @@ def test_a_table_of_counts_counts_by_its_content(tmp_path):
 
 
 def test_the_options_behind_given_counts_count():
-    texts = ["", "+of=20", "+first-of=20", "+train-share=0.5", "+train-samples=50"]
+    texts = ["", "+of=20", "+first-of=20", "+train-share=0.5", "+train-samples=50", "+validation=0.2"]
     ids = {digest(build(data=DataConfig("fmnist", f"counts:fmnist_dir0.1_n20{text}"))) for text in texts}
     assert len(ids) == len(texts)
 

@@ -82,12 +82,22 @@ def test_what_a_run_costs_follows_its_settings(monkeypatch: pytest.MonkeyPatch, 
     assert seconds(local_epochs=3) == pytest.approx(3 * one)
     assert seconds(participation=0.5) == pytest.approx(one / 2)
     assert seconds(partition="dirichlet:0.1+train-share=0.25") == pytest.approx(one / 4)
+    assert seconds(partition="dirichlet:0.1+validation=0.2") == pytest.approx(0.8 * one)
     assert seconds(partition="dirichlet:0.1+of=20") == pytest.approx(one / 2)
     assert seconds(partition="fixed-size:0.1,40") == pytest.approx(10 * 40 * 0.75 / 10)
     assert seconds("gpfl") == pytest.approx(timing.RELATIVE_COST["gpfl"] * one)
     assert seconds(local_steps=7) == pytest.approx(10 * 7)
     # fine-tuned by five epochs before every test, here after every second round
     assert seconds("fedavgft", every=2) == pytest.approx(one + 5 * one / 2)
+
+
+@pytest.mark.parametrize(("options", "tested"), [("", 0.25), ("+validation=0.2", 0.2 * 0.75)])
+def test_tests_cost_by_what_is_tested_on(options: str, tested: float, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(planning, "usable_cores", lambda: 1)
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=0.0, test=1.0))
+    asked = {"partition": f"dirichlet:0.1{options}", "clients": 10, "rounds": 1, "evaluate_after": False}
+    experiment = Experiment.for_dataset("fedavg", "digits", **asked)
+    assert planning.estimate_seconds(experiment, 1, Timings(tmp_path)) == pytest.approx(1797 * tested)
 
 
 def test_a_timing_is_one_of_the_networks_steps_and_tests() -> None:

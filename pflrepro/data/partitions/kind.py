@@ -59,6 +59,7 @@ class Spec(ABC):
         choice, total: only some clients of a partition among `total` clients are used, or with total None among as many as a
             counted kind has (see `PARTITIONS`, "+of" and its kin).
         train_share, train_samples: how much of each client's training part is kept.
+        validation: the share of what is kept that is tested on in place of the test part; 0: the test part.
         stratified: whether each class of a client is split by itself.
     """
 
@@ -73,6 +74,7 @@ class Spec(ABC):
     total: int | None = None
     train_share: float = 1.0
     train_samples: int | None = None
+    validation: float = 0.0
     stratified: bool = False
 
     def __post_init__(self) -> None:
@@ -94,6 +96,7 @@ class Spec(ABC):
             check_range("N in +train-samples=N", self.train_samples, 1, integer=True)
             if self.train_share != 1:
                 raise UserError("+train-share and +train-samples exclude each other")
+        check_range("SHARE in +validation=SHARE", self.validation, 0, 1, open_high=True)
         if self.stratified and isinstance(self, OwnSplit):
             raise UserError(f"+stratified is not for {self.kind!r}, whose split is that of the papers")
 
@@ -125,6 +128,7 @@ class Spec(ABC):
         text = f"+{self.choice}={ALL if self.total is None else self.total}" if self.choice else ""
         text += f"+train-share={_text(self.train_share)}" if self.train_share != 1 else ""
         text += f"+train-samples={self.train_samples}" if self.train_samples is not None else ""
+        text += f"+validation={_text(self.validation)}" if self.validation else ""
         return f"{text}+stratified" if self.stratified else text
 
     def __str__(self) -> str:

@@ -33,10 +33,12 @@ PARTITIONS: dict[str, str] = {name: kind.help() for name, kind in KINDS.items()}
     "+last-of": "+last-of=M: behind a kind: the last clients of a partition among M, as in +of (20 new clients: +last-of=100)",
     "+train-share": "+train-share=SHARE: behind a kind: keep a random part of each training part (pFedFDA: 0.75, 0.5, 0.25)",
     "+train-samples": "+train-samples=N: behind a kind: keep at most N random training samples of each client",
+    "+validation": "+validation=SHARE: behind a kind: test on a random part of each training part, which then does not train, in "
+    "place of the test part (to choose options by)",
     "+stratified": "+stratified: behind a kind: each class of a client is split by itself, a single sample trains (GRP-FED)",
 }
 
-_OPTION = re.compile(r"\+(?:(of|first-of|last-of|train-share|train-samples)=([^+]*)|(stratified))\s*$")
+_OPTION = re.compile(r"\+(?:(of|first-of|last-of|train-share|train-samples|validation)=([^+]*)|(stratified))\s*$")
 
 
 def parse(text: str | Spec) -> Spec:
@@ -108,7 +110,7 @@ def _option_value(text: str, name: str, value: str) -> Any:
     if name in CHOICES and value == ALL:
         return None
     form = PARTITIONS[f"+{name}"].split(": ")[0]
-    return _number(text, value, float if name == "train-share" else int, form)
+    return _number(text, value, float if name in ("train-share", "validation") else int, form)
 
 
 def _numbers(text: str, value: str, kind: type[Spec], form: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The options of a specification: some of a partition's clients, and a part of each client's training samples."""
+"""The options of a specification: some of a partition's clients, a part of each client's training samples, and what is tested on."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from pflrepro.randomness import generator
 
 
 def choose(spec: Spec, sides: Sides, clients: int | None, seed: int) -> Sides:
-    """The training and test rows that the options of `spec` leave, of `clients` clients (None: of all); test parts stay whole."""
+    """The training and test rows that the options of `spec` leave, of `clients` clients (None: of all)."""
     train, test = sides
     chosen = range(len(train)) if clients is None else _clients(spec, clients, len(train), seed)
-    return [_reduced(spec, train[client], client, seed) for client in chosen], [test[client] for client in chosen]
+    kept = [_reduced(spec, train[client], client, seed) for client in chosen]
+    if not spec.validation:
+        return kept, [test[client] for client in chosen]
+    parts = [_validated(spec, rows, client, seed) for client, rows in zip(chosen, kept, strict=True)]
+    return [train for train, _ in parts], [valid for _, valid in parts]
 
 
 def too_many(spec: Spec, clients: int, total: int) -> UserError:
@@ -46,6 +50,16 @@ def _reduced(spec: Spec, rows: Tensor, client: int, seed: int) -> Tensor:
         return rows
     if not kept:
         raise UserError(f"partition '{spec}' leaves client {client} none of its {len(rows)} training samples")
+    return _some(rows, generator(seed, "partition/kept", client=client).permutation(len(rows))[:kept])
 
-    order = generator(seed, "partition/kept", client=client).permutation(len(rows))[:kept]
-    return rows[torch.from_numpy(np.sort(order)).to(rows.device)]
+
+def _validated(spec: Spec, rows: Tensor, client: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The rows that train, and floor(share n) random others that are tested on, each in their order."""
+    order = generator(seed, "partition/validation", client=client).permutation(len(rows))
+    held = math.floor(Fraction(repr(float(spec.validation))) * len(rows))
+    return _some(rows, order[held:]), _some(rows, order[:held])
+
+
+def _some(rows: Tensor, places: np.ndarray) -> Tensor:
+    """The rows at those places, in their order."""
+    return rows[torch.from_numpy(np.sort(places)).to(rows.device)]

@@ -166,6 +166,11 @@ class DatasetSpec:
         return not (self.files or self.made_of or self.source)
 
     @property
+    def tested_officially(self) -> bool:
+        """Whether clients are tested on the official test rows, whatever their partition holds out."""
+        return self.shift.partition(":")[0] in ("rotate-clients", "rotate-images", "official-test", "augment-once")
+
+    @property
     def stored_as(self) -> str:
         """The name of the array cache that holds the rows."""
         return self.source or self.name

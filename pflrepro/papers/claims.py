@@ -298,7 +298,7 @@ def _merged(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
         if len(mine) < k:
             continue
         outcome = RISING if any(each.outcome == RISING for each in mine) else mine[k - 1].outcome
-        places = tuple(dict.fromkeys(place for each in mine for place in each.places))
+        places = tuple(place for place in mine[0].places if place[0] == claim.rows[0])  # of rivals it says nothing
         said = f"{grid.labels[claim.rows[0]]} among the best {k}"
         merged.append(replace(mine[k - 1], said=said, outcome=outcome, places=places))
     return merged

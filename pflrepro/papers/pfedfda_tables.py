@@ -8,10 +8,10 @@ other trials.
 
 Of the baselines: five personal epochs of Ditto, five head epochs of FedRep and FedBABU, one of FedPAC at rate 0.1 [FDA C.2];
 FedAvgFT tunes all layers for five epochs after FedAvg's last round [FDA-code]; Local trains in the rounds in which a client is
-drawn [FDA-code]. Grids are printed, the values that were chosen are lost [?]: Ditto's lambda 0.1, APFL's alpha 0.5, FedPAC's lambda
-1 and pFedMe's 15 are ours, and so are pFedMe's K 5 and personal rate 0.1, of which nothing is said. FedRoD's personal head is its
-own [?], LG-FedAvg shares the last layer and starts from the common initial model [?]. pFedFDA as released, with one coefficient
-[FDA section 5.1] and a true minimum in [0, 1].
+drawn [FDA-code]. Grids are printed, the values that were chosen are lost [?]: those of Ditto, APFL and FedPAC are tuned by us
+(`pflrepro.papers.tuning`); pFedMe's lambda 15, K 5 and personal rate 0.1 are its authors'. FedRoD's personal head is its own [?],
+LG-FedAvg shares the last layer and starts from the common initial model [?]. pFedFDA as released, with one coefficient [FDA section
+5.1] and a true minimum in [0, 1].
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from pflrepro.papers import tuning
 from pflrepro.papers.artefact import Artefact, Column, column, fast, row, scales
 from pflrepro.papers.claims import above, best, falls_across, gain_grows, top
 from pflrepro.papers.measures import FDA_ACCURACY, Evidence, Measure, Value, gain_over, mean_over
@@ -41,10 +42,10 @@ from pflrepro.papers.views.table import Table
 
 # ---- the rows ------------------------------------------------------------------------------------------------------------------------
 LOCAL = row("Local", aliases=("Local Only",))
-FEDAVG, APFL, FEDPAC, PFEDFDA = row("FedAvg"), row("APFL"), row("FedPAC"), row("pFedFDA")
+FEDAVG, PFEDFDA = row("FedAvg"), row("pFedFDA")
+APFL, DITTO, FEDPAC = tuning.APFL.row, tuning.DITTO.row, tuning.FEDPAC.row
 FEDAVGFT = row("FedAvgFT", tune_when="end")  # the same as FINE_TUNED, as a training of its own
 FINE_TUNED = row("FedAvgFT", "fedavg", key="fedavgft", measure=tuned(epochs=5), note="measured on FedAvg's run")
-DITTO = row("Ditto", proximal=0.1, personal_epochs=5, note="lambda not printed: 0.1 of the grid")
 FEDBABU = row("FedBABU", tune_parts="head", tune_epochs=5, tune_when="end")
 FEDREP = row("FedRep", head_epochs=5)
 FEDROD, LG, PFEDME = row("FedRoD"), row("LG-FedAvg"), row("pFedMe")

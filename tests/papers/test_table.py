@@ -17,7 +17,12 @@ from pflrepro.papers.showing import TITLES
 from pflrepro.papers.studies import Study
 from pflrepro.papers.views.table import Change, Table
 
-METHODS = (row("FedAvg"), row("Ditto"), row("FedRep"), row("FedAvg+DBE", "fedavg+dbe", aliases=("FedDBE",)))
+METHODS = (
+    row("FedAvg"),
+    row("Ditto", note="weight tuned by us"),
+    row("FedRep"),
+    row("FedAvg+DBE", "fedavg+dbe", aliases=("FedDBE",)),
+)
 
 
 @pytest.fixture
@@ -53,6 +58,7 @@ def test_notes_say_the_unit_the_marks_and_what_was_not_run(shown: Study) -> None
     assert notes == [
         "test accuracy in %",
         "ours: mean ± spread over seeds (population deviation); in brackets ours minus published",
+        "Ditto: weight tuned by us",
         "≈ within tolerance: the difference is at most the tolerance",
         "? ordering undecided: no test decides a claim about this cell; that does not mean equal: few seeds have little power",
         "≠ differs: outside the tolerance at the paper's setting, and no claim could be checked",

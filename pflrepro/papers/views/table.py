@@ -111,6 +111,7 @@ class Table(Shown):
             *(self._units(study).values()),
             *([self._spread(study)] if run else []),
             *self._changed(study, shown),
+            *(f"{row.label}: {row.note}" for row in study.rows if row.note and row.key not in study.also),
             *(f"{mark} {verdict}: {VERDICTS[verdict]}" for verdict, mark in MARKS.items() if verdict in verdicts),
             *_lacking(cells, len(study.rows)),
             *self._left(study, shown),

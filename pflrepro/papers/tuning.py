@@ -70,8 +70,9 @@ class Tuning:
             views=(Table(), Sweep(option(self.option), self.symbol, log=max(self.values) > 1)),
             spread="clients",
             about=f"pFedFDA's grid for {self.method} [FDA C.2], of which the paper does not print the choice. Of the 50 training "
-            f"samples a client 40 train and 10 are tested on; the test part is not looked at. Chosen: {self.symbol} = {self.chosen:g}, by "
-            f"this rule: the authors' {self.usual:g}, unless another value is better (p < 0.05, paired over clients).",
+            "samples a client 40 train and 10 are tested on; the test part is not looked at. "
+            f"Chosen: {self.symbol} = {self.chosen:g}, by this rule: the authors' {self.usual:g}, unless another value is better "
+            "(p < 0.05, paired over clients).",
         )
 
 

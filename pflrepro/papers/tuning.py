@@ -32,7 +32,7 @@ class Tuning:
         values: the paper's grid.
         usual: the value of the authors' code.
         chosen: what the committed table decides.
-        rounds: so many; of APFL all 200: after 40 its order is the reverse of that at the end.
+        rounds: so many; of APFL all 200: after 40 the value that is best at the end is the worst.
         fixed: other options that the paper prints.
     """
 

@@ -18,8 +18,10 @@ from pflrepro.experiments.store import Store
 from pflrepro.experiments.sweep import sweep
 
 ROUNDS, SEEDS = 4, 3
+ENDED_WITHIN = 5  # seconds after the death of a worker in which an engine ends the others
 # FedAvg that notes every round in a file; the first worker that is about to end round 2 gets a signal. Some engines end all workers
-# when one dies, and each of them may lose the round at hand: so the signal waits until every other run has saved what it noted.
+# when one dies, and each of them may lose the round at hand: so the signal waits until every other run has saved what it noted, and the
+# others wait until an engine that ends them had the time to do so.
 NOTING = f"""
 import fcntl, os, signal, time
 from pathlib import Path
@@ -29,15 +31,17 @@ from pflrepro.experiments.store import DONE
 class Noting(FedAvg):
     def aggregate(self, server, uploads, cohort, ctx):
         folder, t = Path(os.environ["NOTES"]), ctx.clock.t
-        unsaved = folder / f"unsaved-{{os.getpid()}}"
+        unsaved, killed = folder / f"unsaved-{{os.getpid()}}", folder / "killed"
         unsaved.unlink(missing_ok=True)  # the round before this one is saved
         with open(folder / "lock", "w") as lock, open(folder / "rounds", "a") as rounds:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # held to the death: nobody begins to note before it
+            fcntl.flock(lock, fcntl.LOCK_EX)  # held to the death: nobody notes a round before it
+            while killed.exists() and time.time() - killed.stat().st_mtime < {ENDED_WITHIN}:
+                time.sleep(0.01)
             print(t, file=rounds, flush=True)
-            if t == 2 and os.environ.get("KILL") and not (folder / "killed").exists():
-                (folder / "killed").touch()
+            if t == 2 and os.environ.get("KILL") and not killed.exists():
                 while any(folder.glob("unsaved-*")) or self.last(folder) > len(list(folder.glob(f"store/runs/*/{{DONE}}"))):
                     time.sleep(0.01)
+                killed.touch()
                 os.kill(os.getpid(), getattr(signal, os.environ["KILL"]))
             elif t < {ROUNDS - 1}:  # the last round is saved when the run is
                 unsaved.touch()

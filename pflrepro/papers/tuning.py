@@ -57,12 +57,17 @@ class Tuning:
 
     def artefact(self) -> Artefact:
         """The table whose rows are the values."""
-        key = self.method.lower()
         return Artefact(
             self.id,
             f"Our choice of {self.method}'s {self.symbol}",
             rows=tuple(
-                row(f"{self.symbol} = {value:g}", key, key=f"{value:g}", **{self.option: value}, **self.fixed)
+                row(
+                    f"{self.symbol} = {value:g}",
+                    self.method.lower(),
+                    key=f"{value:g}",
+                    **{self.option: value},
+                    **self.fixed,
+                )
                 for value in self.values
             ),
             columns=(column("cifar100", VALIDATED, VALIDATION),),

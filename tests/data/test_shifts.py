@@ -318,6 +318,17 @@ def test_every_shift_is_known() -> None:
         shifted(replace(DATASETS["mnist"], shift="rotate"), Clients(np.zeros((1, 2, 2)), np.zeros(1), [], []), 1)
 
 
+@pytest.mark.parametrize("kind", shifts.SHIFTS)
+def test_a_set_says_whether_its_clients_are_tested_on_the_official_rows(kind: str, root: Path) -> None:
+    values = {"rotate-images": ":1", "corrupt-half": ":code", "corrupt-all": ":contrast,3"}
+    spec = replace(DATASETS["rotated-cifar10"], shift=kind + values.get(kind, ""))
+    arrays, own = load_arrays(spec.name, root), [torch.arange(10, 14), torch.arange(14, 18)]
+    parts = Partition([torch.arange(0, 5), torch.arange(5, 10)], own)
+    tested = Federation.of(spec, arrays, parts, root=root).rows["test"]
+    assert spec.tested_officially == all(rows.min() >= len(arrays) for rows in tested)
+    assert spec.tested_officially or [rows.tolist() for rows in tested] == [rows.tolist() for rows in own]
+
+
 def test_a_federation_of_a_shifted_set(root: Path) -> None:
     arrays = load_arrays("rotated-mnist", root)
     parts = Partition([torch.arange(0, 20), torch.arange(20, 40)], [torch.arange(40, 44), torch.arange(44, 48)])

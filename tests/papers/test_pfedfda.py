@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pflrepro import papers
-from pflrepro.papers import tuning
 from pflrepro.papers.claims import Grid, Sample, contrasts
 from pflrepro.papers.measures import (
     LOCAL_SECONDS,
@@ -145,10 +144,10 @@ def test_partitions_and_epochs_of_the_other_tables(at) -> None:
 
 SCARCE_OPTIONS = {
     "fedavgft": {"tune_when": "end"},
-    "ditto": {"proximal": tuning.DITTO.chosen, "personal_epochs": 5},
+    "ditto": {"proximal": 0.1, "personal_epochs": 5},
     "pfedfda": {},
-    "fedpac": {"alignment": tuning.FEDPAC.chosen},
-    "apfl": {"alpha": tuning.APFL.chosen},
+    "fedpac": {"alignment": 1.0},
+    "apfl": {"alpha": 0.25},
     "fedbabu": {"tune_parts": "head", "tune_epochs": 5, "tune_when": "end"},
     "fedrod": {},
     "pfedme": {},

@@ -45,7 +45,7 @@ def _reduced(spec: Spec, rows: Tensor, client: int, seed: int) -> Tensor:
     if spec.train_samples is not None:
         kept = min(spec.train_samples, len(rows))
     else:
-        kept = math.floor(Fraction(repr(float(spec.train_share))) * len(rows))
+        kept = _part(spec.train_share, rows)
     if kept == len(rows):
         return rows
     if not kept:
@@ -56,8 +56,13 @@ def _reduced(spec: Spec, rows: Tensor, client: int, seed: int) -> Tensor:
 def _validated(spec: Spec, rows: Tensor, client: int, seed: int) -> tuple[Tensor, Tensor]:
     """The rows that train, and floor(share n) random others that are tested on, each in their order."""
     order = generator(seed, "partition/validation", client=client).permutation(len(rows))
-    held = math.floor(Fraction(repr(float(spec.validation))) * len(rows))
+    held = _part(spec.validation, rows)
     return _some(rows, order[held:]), _some(rows, order[:held])
+
+
+def _part(share: float, rows: Tensor) -> int:
+    """floor(share n), without rounding error."""
+    return math.floor(Fraction(repr(float(share))) * len(rows))
 
 
 def _some(rows: Tensor, places: np.ndarray) -> Tensor:

@@ -162,7 +162,9 @@ def test_remembered_values(data) -> None:
 
 TIMED = "mlp 8x8 10 classes, batch 10"
 FOREIGN = (
-    VALUES | st.fixed_dictionaries({"step": VALUES, "test": VALUES}) | st.builds(lambda v: {"x": [v] * 20}, VALUES)
+    VALUES
+    | st.fixed_dictionaries({"client": VALUES, "step": VALUES, "test": VALUES})
+    | st.builds(lambda v: {"x": [v] * 20}, VALUES)
 )
 
 
@@ -171,7 +173,7 @@ def test_caches_of_another_kind(whole: Store, value, name: str, summed: bool) ->
     """What is no timing and no line of the table is not taken for one, whoever wrote it."""
     experiment = Experiment.for_dataset("fedavg", "digits", clients=5, rounds=4, model="mlp")
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(timing, "measured") as measured:
-        measured.return_value = timing.Timing(0.5, 0.25)
+        measured.return_value = timing.Timing(0.125, 0.5, 0.25)
         root = Path(shutil.copytree(whole.root, Path(folder) / "store"))
         (id,) = (run.id for run in whole.runs())
         contents = {
@@ -184,8 +186,12 @@ def test_caches_of_another_kind(whole: Store, value, name: str, summed: bool) ->
             else:
                 (root / file).write_text(json.dumps(content))
         found = timing.Timings(root).of(experiment)
-        assert all(isinstance(each, float) and 0 <= each < math.inf for each in (found.step, found.test))
-        assert found == measured.return_value or value == {"step": found.step, "test": found.test}
+        assert all(isinstance(each, float) and 0 <= each < math.inf for each in (found.client, found.step, found.test))
+        assert found == measured.return_value or value == {
+            "client": found.client,
+            "step": found.step,
+            "test": found.test,
+        }
         assert listed(root)["id"].tolist() == [id]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -163,6 +164,7 @@ def read_members(path: Path, required: tuple[str, ...], optional: tuple[str, ...
                 raise CorruptFile(f"{path} is corrupt: not an npz archive")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
+                _check_directory(stream, archive.zip)
                 missing = [key for key in required if key not in archive.files]
                 if missing:
                     raise CorruptFile(f"{path} is corrupt: it has no array {missing[0]!r}")
@@ -174,6 +176,22 @@ def read_members(path: Path, required: tuple[str, ...], optional: tuple[str, ...
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise CorruptFile(f"{path} is corrupt: {reason[:200]}") from None
+
+
+def _check_directory(stream: BinaryIO, archive: zipfile.ZipFile) -> None:
+    """`BadZipFile` if the archive's list leaves a member out or misnames it: it would pass for an optional one that is not there."""
+    members = sorted(archive.infolist(), key=lambda member: member.header_offset)
+    ends = [0]
+    for member in members:
+        archive.open(member).close()  # compares the name with the member's own
+        stream.seek(member.header_offset + 26)
+        lengths = struct.unpack("<HH", stream.read(4))  # of the name, and of what stands between it and the content
+        ends.append(member.header_offset + 30 + sum(lengths) + member.compress_size)
+    starts = (*(member.header_offset for member in members), archive.start_dir)
+    if any(
+        start > end + 24 for start, end in zip(starts, ends, strict=True)
+    ):  # 24: the largest descriptor behind a content
+        raise zipfile.BadZipFile("a member is missing in its list")
 
 
 # What numpy, zipfile and json raise for damaged archives, truncated members, broken headers, pickled arrays and bad text.

@@ -214,13 +214,14 @@ def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> f
     kept = samples * (1 - data.test_share) * spec.train_share
     epoch = kept * (1 - spec.validation) / settings.batch_size  # steps of all clients
     steps = settings.local_steps * data.clients or epoch * settings.local_epochs
-    training = settings.mean_participation * steps * timing.step * relative_cost(experiment.algorithm)
+    training = steps * timing.step * relative_cost(experiment.algorithm) + data.clients * timing.client
     method = experiment.method()
     adapting = sum(phase.passes or 0 for phase in method.phases(Clock.of(settings, 0)) if phase.where == "adapt")
     passes = 2 if settings.evaluate_after else 1
     tested = kept * spec.validation or samples * data.test_share
     testing = tested * timing.test * passes + adapting * epoch * timing.step
-    return rounds * (training + testing / settings.every) / min(usable_cores(), data.clients)
+    each = settings.mean_participation * training + testing / settings.every
+    return rounds * each / min(usable_cores(), data.clients)
 
 
 def samples_of(experiment: Experiment) -> float:

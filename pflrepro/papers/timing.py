@@ -1,4 +1,4 @@
-"""What a step and a test cost on this machine, by network: timed once with the engine on generated samples, kept beside the runs."""
+"""What a client's round, a step and a test cost on this machine, by network: timed once on generated samples, kept beside the runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from pflrepro.experiments.config import Experiment
 from pflrepro.remembered import read_cache, remembered
 
 FILE = "timings.json"  # in the folder of the store: it belongs to a machine, as the runs' own times do
-BATCHES, TESTED = 2, 50  # of the one client that is timed: few, for a step of a large network takes seconds
+# Of the one client that is timed. A second timing with more batches tells its round from its steps: 2 of 100 batches would be charged
+# with what 100 pay. Where 2 take this long (seconds) their steps are all that counts, and twelve would take a minute.
+BATCHES, MORE_BATCHES, TESTED, SLOW = 2, 12, 50, 1.0
 LONG_ENOUGH, MOST_ROUNDS = 0.5, 200  # seconds, rounds
 # Seconds of a round in multiples of FedAvg's, where it is at least 1.3 of them: measured side by side on two cores, CNN4, 20 clients of
 # 100 samples (benchmarks/methods_cpu.json, which a test compares).
@@ -44,8 +46,9 @@ RELATIVE_COST = {
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds on one core: of a training step of FedAvg, and of testing one sample."""
+    """Seconds on one core: of a client's round of FedAvg besides its steps, of a training step, and of testing one sample."""
 
+    client: float
     step: float
     test: float
 
@@ -81,7 +84,19 @@ def _is_timing(values: Any) -> bool:
 
 
 def measured(experiment: Experiment) -> Timing:
-    """Rounds of FedAvg with one client on generated samples: one to warm up, then for half a second, at least one."""
+    """Rounds of FedAvg with one client on generated samples, of few batches and of more."""
+    few, test = _a_round(experiment, BATCHES)
+    if few > SLOW:
+        return Timing(0.0, few / BATCHES, test)
+    more, _ = _a_round(experiment, MORE_BATCHES)
+    step = min(
+        max((more - few) / (MORE_BATCHES - BATCHES), 0.0), few / BATCHES
+    )  # another job may have disturbed either
+    return Timing(few - BATCHES * step, step, test)
+
+
+def _a_round(experiment: Experiment, batches: int) -> tuple[float, float]:
+    """Seconds of a round without its test, and of testing a sample: one round to warm up, then half a second, at least one round."""
     from pflrepro.algorithms.fedavg import FedAvg
     from pflrepro.models import find
     from pflrepro.settings import Settings
@@ -90,7 +105,7 @@ def measured(experiment: Experiment) -> Timing:
 
     spec, batch = DATASETS[experiment.data.dataset], experiment.settings.batch_size
     tokens = find(experiment.model)[0].takes.kind == "tokens"
-    federation = generated(spec.shape, 1, spec.classes, train=BATCHES * batch, test=TESTED, tokens=tokens)
+    federation = generated(spec.shape, 1, spec.classes, train=batches * batch, test=TESTED, tokens=tokens)
     settings = Settings(MOST_ROUNDS, batch_size=batch, evaluate_after=False)
     simulation = Simulation(FedAvg(), federation, experiment.model, settings, [0], backend="loop", workers=1)
     simulation.step()
@@ -98,8 +113,8 @@ def measured(experiment: Experiment) -> Timing:
     while not simulation.finished and (simulation.round < 2 or time.perf_counter() - started < LONG_ENOUGH):
         simulation.step()
     history = simulation.history(0)
-    seconds = {name: float(history[name][2:].mean()) for name in ("seconds", "seconds_evaluation")}
-    return Timing(seconds["seconds"] / BATCHES, seconds["seconds_evaluation"] / TESTED)
+    training, testing = (float(history[name][2:].mean()) for name in ("seconds", "seconds_evaluation"))
+    return training, testing / TESTED
 
 
 def relative_cost(algorithm: str) -> float:

@@ -220,7 +220,7 @@ def test_all_are_the_artefacts_that_have_the_scale(capsys, regenerated) -> None:
 def test_the_plan_of_several_artefacts_is_the_total_and_a_line_each(capsys, monkeypatch) -> None:
     from pflrepro.papers import timing
 
-    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(0.001, 0.0001))
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(0.0, 0.001, 0.0001))
     assert cli.main(["plan", "dbe/table5", "dbe/figure4", "--scale", "paper"]) == 0
     total, _, header, *lines = capsys.readouterr().out.splitlines()
     assert "no data; with the data that are missing: about" in total

@@ -104,7 +104,7 @@ def test_a_plan_is_remembered_until_a_run_or_a_timing_comes(artefact, store: Sto
     monkeypatch.setattr(
         planning, "plan", lambda study, timings: planned.append(study.scale.name) or plan(study, timings)
     )
-    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=1.0, test=1.0))
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=1.0, step=1.0, test=1.0))
 
     def asked() -> list[planning.Planned]:
         return list(planning.planned_lines([artefact], "paper", store))
@@ -125,7 +125,7 @@ def test_a_plan_is_remembered_until_a_run_or_a_timing_comes(artefact, store: Sto
     fill(Study(artefact, "paper", store=store), "fedavg", "skewed", CURVE)
     assert [each.state for each in asked()].count("done") == 1 and len(planned) == 1
     timing.Timings(store.root).path.unlink()
-    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=2.0, test=2.0))
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=2.0, step=2.0, test=2.0))
     assert sum(each.seconds for each in asked()) == 2 * sum(each.seconds for each in first) * 7 / 8
 
 

@@ -59,11 +59,11 @@ def test_times_come_from_a_timing_of_this_machine(make, monkeypatch: pytest.Monk
     found = make("fast")
     fill(found, "fedavg", "skewed", [10, 50, 60])
     timings = Timings(found.store.root)
-    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=0.01, test=0.001))
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=0.1, step=0.01, test=0.001))
     entries = {(entry.row, entry.seed): entry for entry in planning.plan(found, timings) if entry.experiment}
     assert entries["FedAvg", 0].seconds == 0.0
-    # 1,797 samples, three quarters trained on in batches of 10, one quarter tested twice a round; 2 rounds on 2 cores.
-    assert entries["FedAvg", 1].seconds == pytest.approx(2 * (134.775 * 0.01 + 2 * 449.25 * 0.001) / 2)
+    # 5 clients, 1,797 samples, three quarters trained on in batches of 10, one quarter tested twice a round; 2 rounds on 2 cores.
+    assert entries["FedAvg", 1].seconds == pytest.approx(2 * (5 * 0.1 + 134.775 * 0.01 + 2 * 449.25 * 0.001) / 2)
     assert all(math.isnan(entry.seconds) for entry in planning.plan(found) if entry.state == "to run")
     assert all(entry.memory > 2**28 for entry in entries.values())
     monkeypatch.setattr(timing, "measured", lambda experiment: pytest.fail("it is kept beside the runs"))
@@ -72,7 +72,7 @@ def test_times_come_from_a_timing_of_this_machine(make, monkeypatch: pytest.Monk
 
 def test_what_a_run_costs_follows_its_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(planning, "usable_cores", lambda: 1)
-    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=1.0, test=0.0))
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=0.0, step=1.0, test=0.0))
 
     def seconds(algorithm: str = "fedavg", partition: str = "dirichlet:0.1", **changes: Any) -> float:
         asked = {"clients": 10, "rounds": 1, "partition": partition} | changes
@@ -94,15 +94,37 @@ def test_what_a_run_costs_follows_its_settings(monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize(("options", "tested"), [("", 0.25), ("+validation=0.2", 0.2 * 0.75)])
 def test_tests_cost_by_what_is_tested_on(options: str, tested: float, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(planning, "usable_cores", lambda: 1)
-    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(step=0.0, test=1.0))
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=0.0, step=0.0, test=1.0))
     asked = {"partition": f"dirichlet:0.1{options}", "clients": 10, "rounds": 1, "evaluate_after": False}
     experiment = Experiment.for_dataset("fedavg", "digits", **asked)
     assert planning.estimate_seconds(experiment, 1, Timings(tmp_path)) == pytest.approx(1797 * tested)
 
 
+def test_a_round_costs_each_of_its_clients_what_no_step_pays(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(planning, "usable_cores", lambda: 1)
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=1.0, step=0.0, test=0.0))
+    experiment = Experiment.for_dataset("gpfl", "digits", clients=10, rounds=3, participation=0.5, local_epochs=7)
+    assert planning.estimate_seconds(experiment, 3, Timings(tmp_path)) == pytest.approx(3 * 10 * 0.5)
+
+
 def test_a_timing_is_one_of_the_networks_steps_and_tests() -> None:
     found = timing.measured(Experiment.for_dataset("fedavg", "digits", clients=2))
-    assert 0 < found.test < found.step < 10
+    assert 0 <= found.client < 10 and 0 < found.test < found.step < 10
+
+
+@pytest.mark.parametrize(
+    ("rounds", "expected"),
+    [
+        ({2: 0.7, 12: 2.2}, (0.4, 0.15)),
+        ({2: 3.0}, (0.0, 1.5)),  # no second timing of a slow network
+        ({2: 0.7, 12: 0.6}, (0.7, 0.0)),  # something else ran during the first
+        ({2: 0.7, 12: 9.7}, (0.0, 0.35)),  # or during the second
+    ],
+)
+def test_steps_are_told_from_the_rest_of_a_round(rounds, expected, monkeypatch) -> None:
+    monkeypatch.setattr(timing, "_a_round", lambda experiment, batches: (rounds[batches], 0.01))
+    found = timing.measured(Experiment.for_dataset("fedavg", "digits"))
+    assert (found.client, found.step, found.test) == pytest.approx((*expected, 0.01))
 
 
 def test_the_methods_costs_are_those_that_were_measured() -> None:

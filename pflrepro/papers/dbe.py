@@ -52,6 +52,11 @@ def skewed(key: str, setting: Setting, group: str = "") -> Column:
 
 
 APFL = row("APFL", "apfl/platform", key="apfl")
+# Deleted examples of the platform have 0.1 for networks of the MNIST kind, our default, and 0.01 for these [author].
+PFEDME = row(
+    "pFedMe",
+    by_data=dict.fromkeys(("cifar100", "tiny-imagenet", "agnews", "agnews-part"), {"personal_rate": 0.01}),
+)
 DBE = row(
     "FedAvg+DBE",
     "fedavg+dbe",
@@ -63,7 +68,7 @@ DBE = row(
 )
 ROWS: tuple[Row, ...] = (
     row("Per-FedAvg"),
-    row("pFedMe"),
+    PFEDME,
     row("Ditto"),
     row("FedPer"),
     row("FedRep"),

@@ -39,7 +39,7 @@ GPFL = row("GPFL", by_model=_ON)
 FEDPHP = row("FedPHP", "fedphp/platform", key="fedphp", weight=0.01, inheritance=0.9)
 PERSONALISED: tuple[Row, ...] = (
     row("Per-FedAvg"),
-    row("pFedMe"),
+    dbe.PFEDME,
     row("Ditto"),
     row("FedPer"),
     row("FedRep"),

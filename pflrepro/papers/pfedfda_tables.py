@@ -9,7 +9,7 @@ other trials.
 Of the baselines: five personal epochs of Ditto, five head epochs of FedRep and FedBABU, one of FedPAC at rate 0.1 [FDA C.2];
 FedAvgFT tunes all layers for five epochs after FedAvg's last round [FDA-code]; Local trains in the rounds in which a client is
 drawn [FDA-code]. Grids are printed, the values that were chosen are lost [?]: those of Ditto, APFL and FedPAC are tuned by us
-(`pflrepro.papers.tuning`); pFedMe's lambda 15, K 5 and personal rate 0.1 are its authors'. FedRoD's personal head is its own [?],
+(`pflrepro.papers.tuning`); pFedMe's lambda 15 and K 5 are its authors'. FedRoD's personal head is its own [?],
 LG-FedAvg shares the last layer and starts from the common initial model [?]. pFedFDA as released, with one coefficient [FDA section
 5.1] and a true minimum in [0, 1].
 """
@@ -48,7 +48,11 @@ FEDAVGFT = row("FedAvgFT", tune_when="end")  # the same as FINE_TUNED, as a trai
 FINE_TUNED = row("FedAvgFT", "fedavg", key="fedavgft", measure=tuned(epochs=5), note="measured on FedAvg's run")
 FEDBABU = row("FedBABU", tune_parts="head", tune_epochs=5, tune_when="end")
 FEDREP = row("FedRep", head_epochs=5)
-FEDROD, LG, PFEDME = row("FedRoD"), row("LG-FedAvg"), row("pFedMe")
+FEDROD, LG = row("FedRoD"), row("LG-FedAvg")
+# At 0.1 it diverges within 20 rounds of Table 3 on CIFAR-10; 0.01 is the platform's for CIFAR, 0.1 for images of the MNIST kind [author].
+PFEDME = row(
+    "pFedMe", personal_rate=0.01, by_data=dict.fromkeys(("femnist", "digit5", "digit3"), {"personal_rate": 0.1})
+)
 ROWS = (LOCAL, FEDAVG, FINE_TUNED, APFL, DITTO, FEDBABU, FEDPAC, FEDREP, FEDROD, LG, PFEDME, PFEDFDA)
 MAIN = ("fedavg", "fedavgft", "ditto", "fedpac", "pfedfda")
 EVERY = 20  # rounds from test to test

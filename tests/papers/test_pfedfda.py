@@ -150,7 +150,7 @@ SCARCE_OPTIONS = {
     "apfl": {"alpha": 0.25},
     "fedbabu": {"tune_parts": "head", "tune_epochs": 5, "tune_when": "end"},
     "fedrod": {},
-    "pfedme": {},
+    "pfedme": {"personal_rate": 0.01},
 }
 
 

@@ -220,6 +220,8 @@ class Artefact:
         trials: seeds of the paper.
         spread: what the printed spread is over, `trials` or `clients`.
         views: what is shown, the first of them the table.
+        timed: whether it compares times. Its runs then have seeds of their own, so that no longer run of another table answers for
+            them, and are trained in two halves, the second in reverse order: what slows the machine down meets all of them.
         about: what it is and what it claims.
         found: what our runs showed, written from results.
     """
@@ -235,6 +237,7 @@ class Artefact:
     tolerance: float = 0.5
     trials: int = 3
     spread: str = "trials"
+    timed: bool = False
     about: str = ""
     found: str = ""
 

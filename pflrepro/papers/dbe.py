@@ -55,7 +55,7 @@ APFL = row("APFL", "apfl/platform", key="apfl")
 # Deleted examples of the platform have 0.1 for networks of the MNIST kind, our default, and 0.01 for these [author].
 PFEDME = row(
     "pFedMe",
-    by_data=dict.fromkeys(("cifar100", "tiny-imagenet", "agnews", "agnews-part"), {"personal_rate": 0.01}),
+    by_data={name: {"personal_rate": 0.01} for name in ("cifar100", "tiny-imagenet", "agnews", "agnews-part")},
 )
 DBE = row(
     "FedAvg+DBE",

@@ -256,8 +256,19 @@ LARGEST_LOSS = Measure(
 )
 
 
+def _by_round(history: Mapping[str, Any], number: float, *left_out: str) -> Value:
+    """A time a round with one value a tested round, without the first, which warms up, as in `timing`.
+
+    Rounds have the same clients in all methods, so that they compare in pairs.
+    """
+    first = min(1, len(history["round"]) - 2)
+    rounds = np.diff(history["round"])[first:].astype(np.float64)
+    spent = np.asarray(history["seconds"]) - sum(np.asarray(history[name]) for name in left_out)
+    return Value(number, spent[1:][first:] / rounds, rounds, "tested rounds")
+
+
 def _seconds(evidence: Evidence) -> Value:
-    return Value(float(timing(evidence.history, evaluation=False).iteration))
+    return _by_round(evidence.history, float(timing(evidence.history, evaluation=False).iteration))
 
 
 SECONDS = Measure(
@@ -266,11 +277,8 @@ SECONDS = Measure(
 
 
 def _local_seconds(evidence: Evidence) -> Value:
-    """The first tested rounds warm up, as in `timing`; rounds have the same clients in all methods, so that they compare in pairs."""
-    history, first = evidence.history, min(1, len(evidence.history["round"]) - 2)
-    rounds = np.diff(history["round"])[first:].astype(np.float64)
-    spent = (np.asarray(history["seconds"]) - np.asarray(history["seconds_aggregation"]))[1:][first:]
-    return Value(float(timing(history, evaluation=False).training), spent / rounds, rounds, "tested rounds")
+    trained = float(timing(evidence.history, evaluation=False).training)
+    return _by_round(evidence.history, trained, "seconds_aggregation")
 
 
 LOCAL_SECONDS = Measure(
@@ -318,11 +326,15 @@ def gain_over(row: str = "", measure: Measure = ACCURACY, column: str = "") -> M
 
 
 def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
-    """A measure divided by that of another row, seed by seed."""
+    """A measure divided by that of another row, seed by seed; what a time has a round, too."""
 
     def of(evidence: Evidence) -> Value:
-        other = _beside(evidence, row, measure)
-        return Value(float("nan") if other is None else measure.of(evidence).number / other.number)
+        other, found = _beside(evidence, row, measure), measure.of(evidence)
+        if other is None:
+            return Value(float("nan"))
+        each = found.clients if found.each != "clients" else None
+        values = {} if each is None else {"clients": each / other.number, "weights": found.weights, "each": found.each}
+        return Value(found.number / other.number, **values)
 
     title = f"{measure.title}, relative to {row}"
     own = {"unit": "times", "clients": False, "bounds": (0.0, math.inf)}

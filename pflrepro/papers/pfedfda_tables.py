@@ -49,9 +49,9 @@ FINE_TUNED = row("FedAvgFT", "fedavg", key="fedavgft", measure=tuned(epochs=5), 
 FEDBABU = row("FedBABU", tune_parts="head", tune_epochs=5, tune_when="end")
 FEDREP = row("FedRep", head_epochs=5)
 FEDROD, LG = row("FedRoD"), row("LG-FedAvg")
-# At 0.1 it diverges within 20 rounds of Table 3 on CIFAR-10; 0.01 is the platform's for CIFAR, 0.1 for images of the MNIST kind [author].
+# At 0.1 it diverges within 20 rounds of Table 3 on CIFAR-10; 0.01 is the platform's for CIFAR, 0.1 for images like MNIST's [author].
 PFEDME = row(
-    "pFedMe", personal_rate=0.01, by_data=dict.fromkeys(("femnist", "digit5", "digit3"), {"personal_rate": 0.1})
+    "pFedMe", personal_rate=0.01, by_data={name: {"personal_rate": 0.1} for name in ("femnist", "digit5", "digit3")}
 )
 ROWS = (LOCAL, FEDAVG, FINE_TUNED, APFL, DITTO, FEDBABU, FEDPAC, FEDREP, FEDROD, LG, PFEDME, PFEDFDA)
 MAIN = ("fedavg", "fedavgft", "ditto", "fedpac", "pfedfda")

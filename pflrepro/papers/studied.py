@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 LAST_TENTH = 0.9
+TIMED_SEED = 1000  # the first seed of an artefact of times: no other table runs it
 Key = tuple[str, str]
 
 
@@ -102,7 +103,8 @@ class Studied:
             options = {name: min(value, 2) if _long(name, value) else value for name, value in options.items()}
         changes |= {name: value for name, value in row.changes if not (self.scale.stand_in and _long(name, value))}
         first = setting.experiment(algorithm, options, 0, **changes)
-        return [first.changed(seed=seed) for seed in range(self.seeds)]
+        start = TIMED_SEED if self.artefact.timed else 0
+        return [first.changed(seed=seed) for seed in range(start, start + self.seeds)]
 
     def moments(self, row: Row, column: Column) -> tuple[str | int, ...]:
         """The moments whose models the cell's measure needs, but the last, which is always kept."""

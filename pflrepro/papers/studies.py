@@ -18,6 +18,7 @@ from pflrepro.algorithms.registry import build_method, canonical_name, name_of
 from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.identity import has_horizon
 from pflrepro.experiments.run import run as train
 from pflrepro.experiments.store import Store
 from pflrepro.experiments.sweep import sweep
@@ -104,7 +105,8 @@ class Study(Studied):
         for entry in todo:
             by_moments.setdefault(entry.keep, []).append(entry.experiment)
         for keep, experiments in by_moments.items():
-            trained(experiments, store=self.store, data_root=self.data_root, keep=keep, **how)
+            for part in _halves(experiments) if self.artefact.timed else (experiments,):
+                trained(part, store=self.store, data_root=self.data_root, keep=keep, **how)
         self.__dict__.pop("cells", None)
         self.__dict__.pop("outcomes", None)
         return plan(self) if todo else planned
@@ -151,6 +153,16 @@ class Study(Studied):
 
     def _repr_html_(self) -> str:
         return showing.page(self)
+
+
+def _halves(experiments: Sequence[Experiment]) -> tuple[list[Experiment], list[Experiment]]:
+    """All runs to the half of their rounds, then, in reverse order, to the end; one that cannot go on is trained whole, in the second.
+
+    Each method then stands as early as late on average, so that a machine that gets slower makes none of them look slow.
+    """
+    growing = [each for each in experiments if each.settings.rounds > 1 and not has_horizon(each)]
+    half = [each.with_settings(rounds=each.settings.rounds // 2) for each in growing]
+    return half, list(experiments[::-1])
 
 
 study = Study  # as a reader calls it: `papers.study("dbe/table5")`

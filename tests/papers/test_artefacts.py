@@ -230,7 +230,8 @@ def test_every_cell_can_be_declared_at_every_scale(artefact: Artefact, store) ->
             if scale.setting(column) is None:
                 continue
             experiments = study.experiments(row, column)
-            assert [each.seed for each in experiments] == list(range(study.seeds))
+            first = 1000 if artefact.timed else 0
+            assert [each.seed for each in experiments] == list(range(first, first + study.seeds))
             assert len({each.changed(seed=0).canonical() for each in experiments}) == 1
             if scale.stand_in:
                 settings = experiments[0].settings

@@ -9,9 +9,10 @@ import pytest
 from helpers.runs import SKEWED, make_artefact
 
 from pflrepro.experiments.store import Store
+from pflrepro.metrics.cost import timing
 from pflrepro.papers.artefact import Scale, column
 from pflrepro.papers.claims import above
-from pflrepro.papers.measures import ACCURACY
+from pflrepro.papers.measures import ACCURACY, SECONDS, ratio_to
 from pflrepro.papers.studies import Study, study
 
 OWN_METHOD = """
@@ -78,6 +79,27 @@ def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> Non
     planned = found.run(progress=False, workers=1, backend="loop")
     assert found.cells["fedavg", "skewed"].rounds == 2 and found.anything_run
     assert planned and {entry.state for entry in planned} == {"done"}, "what is shown behind a run is what is true then"
+
+
+def test_times_are_taken_in_halves_there_and_back_of_runs_that_no_other_table_shares(make) -> None:
+    scales = (Scale("fast", "few", rounds=4, every=1),)
+    columns = (column("skewed", SKEWED, SECONDS), column("ratio", SKEWED, ratio_to("fedavg")))
+    artefact = make_artefact(columns=columns, claims=(), scales=scales, timed=True)
+    found, seen = make("fast", artefact, seeds=1), []
+
+    def launcher(tasks, work, jobs):
+        for task in tasks:
+            seen.extend((each.algorithm, each.settings.rounds, each.seed) for each in task)
+            yield task, work(task)
+
+    found.run(progress=False, workers=1, backend="loop", launcher=launcher)
+    there, back = [("fedavg", 2, 1000), ("fedavg+dbe", 2, 1000)], [("fedavg+dbe", 4, 1000), ("fedavg", 4, 1000)]
+    assert seen == there + back
+    ratio, seconds = (found.cells["fedavg+dbe", key].values[1000] for key in ("ratio", "skewed"))
+    (own,) = found.cells["fedavg", "skewed"].runs.values()
+    other = timing(own.history, evaluation=False).iteration
+    assert ratio.number == seconds.number / other and ratio.each == "tested rounds"
+    assert ratio.clients.tolist() == (seconds.clients / other).tolist() and len(ratio.clients) == 3
 
 
 # ---- own methods -----------------------------------------------------------------------------------------------------------------

@@ -331,7 +331,7 @@ TIMES7 = _table(
         )
         for key, setting, dataset, model, plugins, theirs in _TIMED
     ),
-    scales=_scales(small(6, ("fedavg", "moon", "vhl", "fedcm", "fedbr-once"), ("cifar10",), every=1)),
+    scales=_scales(small(8, ("fedavg", "moon", "vhl", "fedcm", "fedbr-once"), ("cifar10",), every=1)),
     claims=(
         above("fedavg", "fedcm", source="FedBR Table 7"),
         above("fedcm", "vhl", source="FedBR Table 7"),

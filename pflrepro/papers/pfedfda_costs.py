@@ -125,7 +125,7 @@ TABLE6 = Artefact(
     ),
     scales=scales(
         fast(
-            6, "the first half of CIFAR-10, 6 rounds, tests after each", every=1, instead=dict.fromkeys(_TIMES, _HALF)
+            8, "the first half of CIFAR-10, 8 rounds, tests after each", every=1, instead=dict.fromkeys(_TIMES, _HALF)
         ),
         seeds=1,
         every=EVERY,

@@ -256,19 +256,24 @@ LARGEST_LOSS = Measure(
 )
 
 
-def _by_round(history: Mapping[str, Any], number: float, *left_out: str) -> Value:
-    """A time a round with one value a tested round, without the first, which warms up, as in `timing`.
+def _by_round(history: Mapping[str, Any], *left_out: str) -> Value:
+    """The mean time a round, and one value a tested round: rounds have the same clients in all methods, so that they compare in pairs.
 
-    Rounds have the same clients in all methods, so that they compare in pairs.
+    The first tested rounds of the run and of its second half are left out, if others remain: there an artefact of times starts a
+    process (see `Artefact.timed`).
     """
-    first = min(1, len(history["round"]) - 2)
-    rounds = np.diff(history["round"])[first:].astype(np.float64)
-    spent = np.asarray(history["seconds"]) - sum(np.asarray(history[name]) for name in left_out)
-    return Value(number, spent[1:][first:] / rounds, rounds, "tested rounds")
+    rounds = np.diff(history["round"]).astype(np.float64)
+    if not len(rounds):
+        raise UserError("a run without a round of training has no time a round")
+    spent = np.asarray(history["seconds"], np.float64) - sum(np.asarray(history[name]) for name in left_out)
+    starts = {0} if len(rounds) < 4 else {0, len(rounds) // 2}
+    kept = [k for k in range(len(rounds)) if k not in starts] or [0]
+    each, weights = spent[1:][kept] / rounds[kept], rounds[kept]
+    return Value(float(np.average(each, weights=weights)), each, weights, "tested rounds")
 
 
 def _seconds(evidence: Evidence) -> Value:
-    return _by_round(evidence.history, float(timing(evidence.history, evaluation=False).iteration))
+    return _by_round(evidence.history)
 
 
 SECONDS = Measure(
@@ -277,8 +282,7 @@ SECONDS = Measure(
 
 
 def _local_seconds(evidence: Evidence) -> Value:
-    trained = float(timing(evidence.history, evaluation=False).training)
-    return _by_round(evidence.history, trained, "seconds_aggregation")
+    return _by_round(evidence.history, "seconds_aggregation")
 
 
 LOCAL_SECONDS = Measure(
@@ -292,7 +296,7 @@ def minutes_of(rounds: int) -> Measure:
     """The time of so many rounds at the pace of the run, without tests [FDA Table 6]."""
 
     def of(evidence: Evidence) -> Value:
-        return Value(rounds * timing(evidence.history, evaluation=False).iteration / 60.0)
+        return Value(rounds * _by_round(evidence.history).number / 60.0)
 
     name, title = f"minutes-of-{rounds}", f"minutes of {rounds} rounds"
     return Measure(name, title, of, "min", 2, "lower", "total_runtime_minutes", settles=False)

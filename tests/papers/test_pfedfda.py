@@ -245,6 +245,8 @@ def test_seconds_of_the_clients_alone_and_minutes_of_200_rounds() -> None:
     assert minutes_of(200).of(of_history(history)).number == pytest.approx(200 * 20 / 3 / 60)
     short = LOCAL_SECONDS.of(of_history({name: each[:2] if each.size > 1 else each for name, each in history.items()}))
     assert (short.number, short.clients.tolist()) == (90.0, [90.0])
+    twice = {"round": np.arange(5), "seconds": np.array([0.0, 9, 1, 8, 3]), "seconds_aggregation": np.zeros(5)}
+    assert LOCAL_SECONDS.of(of_history(twice)).clients.tolist() == [1.0, 3.0], "each half warms up"
 
 
 def test_a_time_does_not_wait_for_the_curve_to_settle(at, monkeypatch) -> None:

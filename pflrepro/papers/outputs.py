@@ -120,14 +120,14 @@ def _verdicts(study: Studied) -> list[str]:
 
 
 def _how_decided(study: Studied) -> str:
-    few = (
-        "over seeds"
-        if max(len(cell.runs) for cell in study.cells.values()) > 1
-        else "over clients: other clients, not other seeds"
-    )
+    over = "over clients: other clients, not other seeds"
+    if study.artefact.timed:
+        over = "over tested rounds: one machine at one hour"
+    if max(len(cell.runs) for cell in study.cells.values()) > 1:
+        over = "over seeds"
     return (
-        f"* {study.counts}.\n* Two-sided paired tests {few}; kept or broken where a claim's own p is below {ALPHA:g}, undecided above, "
-        "which does not mean equal. *p after Holm* (1979) is corrected over all claims of this page."
+        f"* {study.counts}.\n* Two-sided paired tests {over}; kept or broken where a claim's own p is below {ALPHA:g}, undecided "
+        "above, which does not mean equal. *p after Holm* (1979) is corrected over all claims of this page."
     )
 
 

@@ -80,10 +80,10 @@ def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> Non
     assert planned and {entry.state for entry in planned} == {"done"}, "what is shown behind a run is what is true then"
 
 
-def test_times_are_taken_in_halves_there_and_back_of_runs_that_no_other_table_shares(make) -> None:
+def test_times_are_taken_in_halves_there_and_back_of_runs_that_no_other_table_shares(make, tmp_path: Path) -> None:
     scales = (Scale("fast", "few", rounds=4, every=1),)
     columns = (column("skewed", SKEWED, SECONDS), column("ratio", SKEWED, ratio_to("fedavg")))
-    artefact = make_artefact(columns=columns, claims=(), scales=scales, timed=True)
+    artefact = make_artefact(columns=columns, claims=(above("fedavg", "fedavg+dbe"),), scales=scales, timed=True)
     found, seen = make("fast", artefact, seeds=1), []
 
     def launcher(tasks, work, jobs):
@@ -99,6 +99,8 @@ def test_times_are_taken_in_halves_there_and_back_of_runs_that_no_other_table_sh
     other = own.history["seconds"][[2, 4]].mean()  # without the first round of each half
     assert ratio.number == pytest.approx(seconds.number / other) and ratio.each == "tested rounds"
     assert ratio.clients == pytest.approx(seconds.clients / other) and len(ratio.clients) == 2
+    page = next(path for path in found.write(tmp_path) if path.suffix == ".md").read_text()
+    assert "tests over tested rounds: one machine at one hour" in page
 
 
 # ---- own methods -----------------------------------------------------------------------------------------------------------------

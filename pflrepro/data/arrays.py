@@ -188,9 +188,8 @@ def _check_directory(stream: BinaryIO, archive: zipfile.ZipFile) -> None:
         lengths = struct.unpack("<HH", stream.read(4))  # of the name, and of what stands between it and the content
         ends.append(member.header_offset + 30 + sum(lengths) + member.compress_size)
     starts = (*(member.header_offset for member in members), archive.start_dir)
-    if any(
-        start > end + 24 for start, end in zip(starts, ends, strict=True)
-    ):  # 24: the largest descriptor behind a content
+    # Behind a content may stand a descriptor, of at most 24 bytes.
+    if any(start > end + 24 for start, end in zip(starts, ends, strict=True)):
         raise zipfile.BadZipFile("a member is missing in its list")
 
 

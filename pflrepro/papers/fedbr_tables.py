@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pflrepro.papers.artefact import Artefact, Column, Row, column, fast, row, scales
+from pflrepro.papers.artefact import Artefact, Column, Row, Scale, column, fast, row, scales
 from pflrepro.papers.claims import above, best, rises_across
 from pflrepro.papers.measures import BR_ACCURACY, SECONDS, Measure, accuracy_by, ratio_to, rounds_to_reach
 from pflrepro.papers.settings import (
@@ -99,12 +99,16 @@ MNIST_PAIR = pair("mnist", ROTATED_MNIST, 80, MNIST)
 CIFAR10_PAIR = pair("cifar10", ROTATED_CIFAR10, 55, CIFAR10)
 
 
-def small(rounds: int, rows: tuple[str, ...], columns: tuple[str, ...] = ("cifar10", "cifar10/rounds"), **how: Any):
+def small(
+    rounds: int,
+    rows: tuple[str, ...],
+    columns: tuple[str, ...] = ("cifar10", "cifar10/rounds"),
+    every: int = 5,
+    **how: Any,
+) -> Scale:
     """The scale `fast` on the small substitute of CIFAR-10."""
     instead = dict.fromkeys(columns, SMALL_CIFAR10) | how.pop("instead", {})
-    seeds = {1: "one seed"}.get(how.get("seeds", 1), f"{how.get('seeds')} seeds")
-    every = how.pop("every", 5)
-    note = f"{INSTEAD}; {rounds} rounds, tests {'after each' if every == 1 else f'every {every}'}, {seeds}"
+    note = f"{INSTEAD}; {rounds} rounds, tests {'after each' if every == 1 else f'every {every}'}, one seed"
     return fast(rounds, how.pop("note", note), every=every, rows=rows, columns=columns, instead=instead, **how)
 
 

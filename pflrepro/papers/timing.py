@@ -89,9 +89,8 @@ def measured(experiment: Experiment) -> Timing:
     if few > SLOW:
         return Timing(0.0, few / BATCHES, test)
     more, _ = _a_round(experiment, MORE_BATCHES)
-    step = min(
-        max((more - few) / (MORE_BATCHES - BATCHES), 0.0), few / BATCHES
-    )  # another job may have disturbed either
+    # Another job may have disturbed either: no step takes less than nothing, none more than all of its round.
+    step = min(max((more - few) / (MORE_BATCHES - BATCHES), 0.0), few / BATCHES)
     return Timing(few - BATCHES * step, step, test)
 
 

@@ -88,7 +88,9 @@ def _add_redraw(verbs: Any) -> None:
     )
     parser.add_argument("ids", metavar="PAPER[/ARTEFACT]", nargs="*", help="such as dbe/figure3")
     parser.add_argument("--all", action="store_true", help="every artefact that has a run, or needs none")
-    parser.add_argument("--scale", help="fast or paper (default: the most exact one that has a run)")
+    parser.add_argument(
+        "--scale", help="fast or paper (default: the one of which most cells were run, of equals the most exact)"
+    )
     parser.add_argument("--figures", metavar="DIR", default="figures", help="where outputs go (default: figures)")
     add_places(parser)
     add_json(parser)
@@ -265,7 +267,7 @@ def redraw(arguments: argparse.Namespace) -> Answer:
 
     store, rows = Store(arguments.store), []
     for artefact in _artefacts(arguments):
-        study = _most_exact(artefact, arguments.scale, {"store": store, "data_root": arguments.data_root})
+        study = _fullest(artefact, arguments.scale, {"store": store, "data_root": arguments.data_root})
         outputs = [] if study is None else study.write(arguments.figures)
         scale = None if study is None else study.scale.name
         rows.append({"id": artefact.id, "scale": scale, "outputs": [str(path) for path in outputs]})
@@ -280,13 +282,14 @@ def redraw(arguments: argparse.Namespace) -> Answer:
     return Answer(rows, "\n".join(parts), code=int(not all(row["outputs"] for row in rows)))
 
 
-def _most_exact(artefact: Artefact, scale: str | None, how: dict[str, Any]) -> Study | None:
-    """The study of an artefact at the scale, or at the most exact one, that has something to show; None without any."""
+def _fullest(artefact: Artefact, scale: str | None, how: dict[str, Any]) -> Study | None:
+    """The study of an artefact at the scale, or at the one of which most cells were run, of equals the most exact; None without any."""
     from pflrepro.papers.studies import Study
 
     names = artefact.exact_scales if scale is None else (scale,)
-    studies = (Study(artefact, name, revives=False, **how) for name in names)
-    return next((study for study in studies if study.anything_run), None)
+    studies = [Study(artefact, name, revives=False, **how) for name in names]
+    run = [study for study in studies if study.anything_run]
+    return max(run, key=lambda study: sum(bool(cell.runs) for cell in study.cells.values()), default=None)
 
 
 def verify(arguments: argparse.Namespace) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -252,6 +252,21 @@ def test_redraw_shows_the_most_exact_scale_that_has_a_run(capsys, monkeypatch, t
     assert (row["scale"], row["outputs"]) == ("fast", [str(tmp_path / "figure4.md")])
     assert not written[0].revives, "nothing is trained"
     assert answer(capsys, "redraw", "dbe/figure4", "--scale", "paper", code=1)[0]["outputs"] == []
+
+
+@pytest.mark.parametrize(("run", "shown"), [({"fast": 2, "paper": 1}, "fast"), ({"fast": 2, "paper": 2}, "paper")])
+def test_redraw_shows_the_scale_of_which_most_was_run(run, shown, capsys, monkeypatch, tmp_path: Path) -> None:
+    """A table whose one column is the paper's own setting and whose other one is not is not drawn without the other."""
+    from pflrepro.papers.studies import Study
+
+    def cells(study: Study) -> dict:
+        return {k: SimpleNamespace(runs=[k] if k < run[study.scale.name] else []) for k in range(3)}
+
+    monkeypatch.setattr(Study, "anything_run", property(lambda self: self.scale.name in run))
+    monkeypatch.setattr(Study, "cells", property(cells))
+    monkeypatch.setattr(Study, "write", lambda self, out: [Path(out) / "table3.md"])
+    (row,) = answer(capsys, "redraw", "pfedfda/table3", "--figures", str(tmp_path))
+    assert row["scale"] == shown
 
 
 def test_score_is_in_the_unit_of_the_column_and_hides_what_was_not_run(capsys) -> None:

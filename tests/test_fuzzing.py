@@ -187,11 +187,7 @@ def test_caches_of_another_kind(whole: Store, value, name: str, summed: bool) ->
                 (root / file).write_text(json.dumps(content))
         found = timing.Timings(root).of(experiment)
         assert all(isinstance(each, float) and 0 <= each < math.inf for each in (found.client, found.step, found.test))
-        assert found == measured.return_value or value == {
-            "client": found.client,
-            "step": found.step,
-            "test": found.test,
-        }
+        assert found == measured.return_value or value == vars(found)
         assert listed(root)["id"].tolist() == [id]
 
 

@@ -95,6 +95,14 @@ class Timing:
         return self.iteration - self.evaluation - self.aggregation
 
 
+def rounds_of_time(history: Mapping[str, Any]) -> np.ndarray:
+    """The rounds after which a run was tested, 0 before any training; `UserError` if nothing was trained: it has no time a round."""
+    rounds = column(history, "round")
+    if len(rounds) < 2:
+        raise UserError("a run without a round of training has no time a round")
+    return rounds
+
+
 def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -> Timing:
     """Time a round, rounds to convergence and their product, from a run's history [DBE Table 6c, in minutes there; LIB].
 
@@ -111,11 +119,9 @@ def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -
         >>> timing(run)
         Timing(iteration=6.0, evaluation=2.0, iterations=2, total=12.0, aggregation=1.0)
     """
-    rounds = column(history, "round")
+    rounds = rounds_of_time(history)
     train, test = (column(history, name).astype(np.float64) for name in ("seconds", "seconds_evaluation"))
     first = 1 + check_range("evaluations to skip", skip, 0, integer=True)
-    if len(rounds) < 2:
-        raise UserError("a run without a round of training has no time a round")
     first = min(first, len(rounds) - 1)
     count = float(rounds[-1] - rounds[first - 1])
     server = np.asarray(history.get("seconds_aggregation", np.nan * train), np.float64)

@@ -18,7 +18,7 @@ from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Moment, Run
 from pflrepro.metrics import accuracy, fairness
-from pflrepro.metrics.cost import timing
+from pflrepro.metrics.cost import rounds_of_time, timing
 from pflrepro.metrics.curves import iterations_to_convergence, rounds_to
 from pflrepro.metrics.selection import check_rule
 
@@ -262,9 +262,7 @@ def _by_round(history: Mapping[str, Any], *left_out: str) -> Value:
     The first tested rounds of the run and of its second half are left out, if others remain: there an artefact of times starts a
     process (see `Artefact.timed`).
     """
-    rounds = np.diff(history["round"]).astype(np.float64)
-    if not len(rounds):
-        raise UserError("a run without a round of training has no time a round")
+    rounds = np.diff(rounds_of_time(history)).astype(np.float64)
     spent = np.asarray(history["seconds"], np.float64) - sum(np.asarray(history[name]) for name in left_out)
     starts = {0} if len(rounds) < 4 else {0, len(rounds) // 2}
     kept = [k for k in range(len(rounds)) if k not in starts] or [0]
@@ -336,9 +334,8 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
         other, found = _beside(evidence, row, measure), measure.of(evidence)
         if other is None:
             return Value(float("nan"))
-        each = found.clients if found.each != "clients" else None
-        values = {} if each is None else {"clients": each / other.number, "weights": found.weights, "each": found.each}
-        return Value(found.number / other.number, **values)
+        each = None if found.clients is None else found.clients / other.number
+        return replace(found, number=found.number / other.number, clients=each)
 
     title = f"{measure.title}, relative to {row}"
     own = {"unit": "times", "clients": False, "bounds": (0.0, math.inf)}

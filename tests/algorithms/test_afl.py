@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.afl import AFL, shares
 from pflrepro.algorithms.phases import Phase
@@ -15,11 +16,6 @@ from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.simulation.schedule import batches
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def numbers(*values: float) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.apfl import APFL
 from pflrepro.algorithms.phases import Phase
@@ -18,11 +19,6 @@ from pflrepro.trees import Tree
 
 PROTOCOL = {"rounds": 3, "participation": 0.6}
 NAMES = ("apfl", "apfl/platform")
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def vector(*values: float) -> Tree:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.apple import Apple
@@ -23,11 +24,6 @@ class OwnCoreOnly(Apple):
     def init_client(self, setup, info):
         client = super().init_client(setup, info)
         return client | Tree(params=Tree(weights=Tree(p=(setup.info.id == info.id).to(setup.dtype))))
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def test_with_the_own_core_alone_it_is_local_training(simulate) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.dann import DANN
@@ -17,11 +18,6 @@ from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.simulation.schedule import batches
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def discriminator(h: torch.Tensor, d: Tree) -> torch.Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 import torch
+from helpers.trees import assert_close, assert_same
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.dbe import MR
@@ -15,14 +16,8 @@ from pflrepro.algorithms.fedrep import FedRep
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
-from pflrepro.trees import Tree
 
 PROTOCOL = {"rounds": 3, "participation": 0.6}
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 # ---- PRBM --------------------------------------------------------------------------------------------------------------------
@@ -56,7 +51,7 @@ def test_kappa_zero_leaves_the_host_as_it_is(simulate) -> None:
         ("scaffold", "mr", "scaffold"),
     ):
         ours, plain = simulate(f"{host}+{plugin}", options={"kappa": 0.0}, **PROTOCOL), simulate(reference, **PROTOCOL)
-        assert_close(ours.replicas[0].server.params, plain.replicas[0].server.params)
+        assert_same(ours.replicas[0].server.params, plain.replicas[0].server.params)
         assert ours.history(0)["correct"].tolist() == plain.history(0)["correct"].tolist()
 
 
@@ -72,9 +67,9 @@ def test_the_consensus_of_models_that_stand_still(federation, simulate, mu: floa
 
 def test_the_consensus_needs_every_client_and_no_model_of_it_remains(simulate) -> None:
     start, prepared = (simulate(name, rounds=0, participation=0.2).replicas[0] for name in ("fedavg", "fedavg+mr"))
-    assert_close(prepared.server.params, start.server.params)
+    assert_same(prepared.server.params, start.server.params)
     everyone = simulate("fedavg+mr", rounds=0).replicas[0]
-    assert_close(prepared.server.only(["zbar"]), everyone.server.only(["zbar"]))
+    assert_same(prepared.server.only(["zbar"]), everyone.server.only(["zbar"]))
 
 
 def test_the_penalty_of_one_step(federation, simulate) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.data.federation import Federation
 from pflrepro.models import build_model
@@ -13,11 +14,6 @@ from pflrepro.models.split import parameters_of
 from pflrepro.trees import Tree
 
 FULL = {"batch_size": 100, "rounds": 3, "participation": 0.6}
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize(("plugins", "options"), [("", {}), ("+mr", {"kappa": 5.0, "mr_momentum": 0.3})])

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.fedavgft import FedAvgFT
 from pflrepro.models import build_model
 from pflrepro.trees import Tree
 
 SETTINGS = {"batch_size": 100, "momentum": 0.5, "weight_decay": 0.02}
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def tuned_loss(federation, params: Tree, client: int, epochs: int, parts: tuple[str, ...] = ("base", "head")) -> float:

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms import build_method
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def tuned_losses(federation, params: Tree, client: int, trained: tuple[str, ...], epochs: int, lr: float) -> float:

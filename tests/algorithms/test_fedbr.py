@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers.trees import assert_close
+from helpers.trees import assert_close, assert_same
 from torch import nn
 
 from pflrepro.algorithms import build_method
@@ -157,7 +157,7 @@ def test_a_projection_that_takes_no_step_is_not_uploaded(simulate) -> None:
     up = plain.traffic["numbers_up"]
     assert (frozen.traffic["numbers_up"], learned.traffic["numbers_up"]) == (up, up + size)
     start = simulate("fedbr", options={"max_step": False}, rounds=0).replicas[0].server.params.projection
-    assert_close(frozen.replicas[0].server.params.projection, start)
+    assert_same(frozen.replicas[0].server.params.projection, start)
 
 
 # ---- global features ------------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_fedbr_with_a_projection_layer_runs_alike_on_both_backends(simulate) -> 
 def test_without_weights_it_is_the_host(simulate, host: str) -> None:
     settings = {"rounds": 3, "participation": 0.6}
     ours, plain = simulate(f"{host}+fedbr", options=TERMS_OFF, **settings), simulate(host, **settings)
-    assert_close(ours.replicas[0].server, plain.replicas[0].server)
+    assert_same(ours.replicas[0].server, plain.replicas[0].server)
     assert ours.history(0)["correct"].tolist() == plain.history(0)["correct"].tolist()
 
 
@@ -295,7 +295,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(with_proxy, simulate, refresh: s
     resumed.restore(stopped.state())
     resumed.step()
     assert resumed.finished
-    assert_close(resumed.replicas[0].server, whole.replicas[0].server)
+    assert_same(resumed.replicas[0].server, whole.replicas[0].server)
 
 
 def test_a_host_whose_base_stays_at_home_is_refused(simulate) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.dbe import PRBM
 from pflrepro.algorithms.fedcm import FedCM
@@ -18,11 +19,6 @@ from pflrepro.simulation import Simulation
 from pflrepro.trees import Tree
 
 RATE = 0.05
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("kind", [FedCM, FedBRFedCM])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.feddecorr import FedDecorr, correlation
 from pflrepro.data.federation import Federation
@@ -12,11 +13,6 @@ from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
 from pflrepro.trees import Tree, WholeBatch
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def whole(rows: int) -> WholeBatch:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.local import Local
@@ -21,11 +22,6 @@ class LocalOnFourFifths(Local):
     """Local training without the validation part."""
 
     holdout: ClassVar[float] = 0.2
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def validation_loss(simulation, params: Tree, client: int) -> float:

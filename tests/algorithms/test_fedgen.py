@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 from torch import nn
 
 from pflrepro.algorithms import build_method
@@ -16,11 +17,6 @@ from pflrepro.errors import UserError
 from pflrepro.trees import Tree
 
 SMALL = {"server_steps": 4, "noise": 6, "hidden": 7, "rows": 8}
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 class Plain(nn.Module):

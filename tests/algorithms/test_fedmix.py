@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close, assert_same
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method, mean, one_hot
@@ -22,11 +23,6 @@ from pflrepro.models import build_model
 from pflrepro.simulation import Simulation
 from pflrepro.simulation.source import DataSource
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 # ---- the pool ------------------------------------------------------------------------------------------------------------------
@@ -52,7 +48,7 @@ def test_the_pool_has_the_means_of_groups_of_each_client() -> None:
 def test_the_pool_is_made_once(federation) -> None:
     source = DataSource(federation, 0, torch.float64, 4)
     assert FedMix().supply(source, 0) is not None and FedMix().supply(source, 3) is None
-    assert_close(FedMix().supply(source, 0), FedMix().supply(source, 0))
+    assert_same(FedMix().supply(source, 0), FedMix().supply(source, 0))
 
 
 def test_every_average_is_drawn() -> None:
@@ -225,7 +221,7 @@ def test_a_resumed_run_makes_the_same_averages(simulate, backend: str, method: F
     resumed.restore(stopped.state())
     resumed.step()
     assert resumed.finished
-    assert_close(resumed.replicas[0].server, whole.replicas[0].server)
+    assert_same(resumed.replicas[0].server, whole.replicas[0].server)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.fedntd import FedNTD
 from pflrepro.algorithms.mixup import Mixup
@@ -16,11 +17,6 @@ from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def gathered(teacher: torch.Tensor, student: torch.Tensor, labels: torch.Tensor, tau: float) -> torch.Tensor:

@@ -7,6 +7,7 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 import torch
+from helpers.trees import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,11 +18,6 @@ from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 # ---- the programme ---------------------------------------------------------------------------------------------------------

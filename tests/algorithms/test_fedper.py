@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
+from helpers.trees import assert_close, assert_same
 
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.data.federation import Federation
-from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 @dataclass(frozen=True)
@@ -28,8 +23,8 @@ def test_all_layers_shared_is_fedavg_and_none_is_local(simulate) -> None:
     settings = {"rounds": 2, "participation": 0.6}
     for kind, name in (("shared", "fedavg"), ("personal", "local")):
         ours, reference = simulate(AllOfOneKind(kind), **settings).replicas[0], simulate(name, **settings).replicas[0]
-        assert_close(ours.server, reference.server)
-        assert_close(ours.clients, reference.clients)
+        assert_same(ours.server, reference.server)
+        assert_same(ours.clients, reference.clients)
 
 
 def test_the_first_round_is_fedavgs_but_for_the_averaging_of_the_heads(federation, simulate) -> None:
@@ -45,5 +40,5 @@ def test_one_client_is_fedavg(federation, simulate) -> None:
     alone = Federation(federation.x, federation.y, rows["train"][:1], rows["test"][:1], classes=federation.classes)
     ours, fedavg = (simulate(name, federation=alone, rounds=3) for name in ("fedper", "fedavg"))
     merged = ours.replicas[0].server.params | ours.replicas[0].clients.params[0]
-    assert_close(merged, fedavg.replicas[0].server.params)
+    assert_same(merged, fedavg.replicas[0].server.params)
     assert ours.history(0)["correct"].tolist() == fedavg.history(0)["correct"].tolist()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.fedphp import FedPHP
 from pflrepro.algorithms.task import Context
@@ -23,11 +24,6 @@ class GentleFedPHP(FedPHP):
     """FedPHP whose gradients are scaled down to a norm that they reach."""
 
     clip = 0.05
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 # ---- MMD -----------------------------------------------------------------------------------------------------------------------

@@ -5,17 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from helpers.trees import assert_close
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.fedproto import FedProto
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def features(federation, rows) -> torch.Tensor:

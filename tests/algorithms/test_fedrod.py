@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.contract import cross_entropy
 from pflrepro.algorithms.fedrod import FedRoD, log_counts
@@ -19,11 +20,6 @@ from pflrepro.models.split import parameters_of
 from pflrepro.trees import Tree, WholeBatch
 
 ROD = "pflrepro.algorithms.fedrod:FedRoD"
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def test_balanced_softmax_by_hand() -> None:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.groupdro import GroupDRO
 from pflrepro.algorithms.qffl import QFFL
@@ -14,11 +15,6 @@ from pflrepro.algorithms.variants.groupdro import FedBRGroupDRO
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def numbers(*values: float) -> torch.Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 from torch import nn
 
 from pflrepro.algorithms import build_method
@@ -19,11 +20,6 @@ from pflrepro.models import build_model
 from pflrepro.trees import Tree
 
 NAME = "pflrepro.algorithms.grpfed:GRPFED"
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 class Spy(GRPFED):

@@ -7,16 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.feddecorr import correlation
 from pflrepro.algorithms.fedfomo import FedFomo
 from pflrepro.algorithms.lgfedavg import LGFedAvg
 from pflrepro.trees import Tree, WholeBatch
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 @dataclass(frozen=True)

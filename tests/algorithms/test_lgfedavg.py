@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.lgfedavg import LGFedAvg
 from pflrepro.data.federation import Federation
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def test_the_first_round_is_local_training_with_averaged_heads(simulate) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.contract import Method, cross_entropy
 from pflrepro.algorithms.ditto import Ditto
@@ -32,11 +33,6 @@ HOSTS = [FedAvg, FedCM, FedDecorr, FedNTD, Moon]
 
 def on(host: type[Method], plugin: type[Mixup] = Mixup) -> type[Method]:
     return dataclass(frozen=True)(type(f"{host.__name__}+{plugin.__name__}", (plugin, host), {}))
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def training() -> Context:

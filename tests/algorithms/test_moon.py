@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 from torch import nn
 
 from pflrepro.algorithms.dbe import PRBM
@@ -23,11 +24,6 @@ from pflrepro.simulation.start import setup_of, task_of
 from pflrepro.trees import Tree
 
 BiasedMoon = dataclass(frozen=True)(type("BiasedMoon", (PRBM, Moon), {}))
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 # ---- written again in plain PyTorch ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close
 
 from pflrepro.algorithms import Clock, Phase, build_method
 from pflrepro.algorithms.perfedavg import PerFedAvg
@@ -17,11 +18,6 @@ from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
 from pflrepro.simulation.schedule import batches
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def network(federation: Federation) -> torch.nn.Sequential:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from helpers.trees import assert_close
+from helpers.trees import assert_same
 
 from pflrepro.algorithms.fedbr import FedBR
 from pflrepro.data.federation import Federation
@@ -101,5 +101,5 @@ def test_a_mixture_with_no_samples_is_the_proxy(with_proxy, simulate) -> None:
         simulate("fedbr", options=options, federation=with_proxy, participation=0.6)
         for options in ({"pseudo": "mixture", "mixed_samples": 0}, {"pseudo": "proxy"})
     )
-    assert_close(none.replicas[0].server, proxy.replicas[0].server)
+    assert_same(none.replicas[0].server, proxy.replicas[0].server)
     assert none.history(0)["loss"].tolist() == proxy.history(0)["loss"].tolist()

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from helpers.trees import assert_close
 
 from pflrepro.algorithms.qffl import QFFL
 from pflrepro.algorithms.task import Context
 from pflrepro.errors import UserError
 from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def numbers(*values: float) -> torch.Tensor:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers.trees import assert_close
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.momentum import effective_steps
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
-from pflrepro.trees import Tree
-
-
-def assert_close(a: Tree, b: Tree, tolerance: float = 1e-12) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
 
 
 def equal_clients(federation: Federation, count: int = 3) -> Federation:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.trees import assert_close, assert_same
 
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.mixup import Mixup
@@ -26,11 +27,6 @@ SMALL = {"virtual_samples": 24, "virtual_batch": 7}
 OFF = {"virtual_weight": 0.0, "align_weight": 0.0, "cluster_weight": 0.0}
 
 
-def assert_close(a: Tree, b: Tree, tolerance: float = 0.0) -> None:
-    for mine, theirs in zip(a.leaves(), b.leaves(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=tolerance)
-
-
 # ---- the virtual set -----------------------------------------------------------------------------------------------------------
 def test_the_virtual_set_has_as_many_of_each_class(federation) -> None:
     first, again, other = (
@@ -39,7 +35,7 @@ def test_the_virtual_set_has_as_many_of_each_class(federation) -> None:
     assert first.x.shape == (20, 1, 8, 8) and first.x.dtype == torch.float64
     assert first.y.tolist() == [k % 6 for k in range(20)]
     assert float(first.x.min()) >= -2 and float(first.x.max()) <= 2  # (pixel - 0.5) / 0.25
-    assert_close(first, again)
+    assert_same(first, again)
     assert not torch.equal(first.x, other.x)
     assert VHL().supply(DataSource(federation, 0, torch.float64, 5), 1) is None
 
@@ -84,9 +80,9 @@ def test_samples_that_are_no_images_are_refused(simulate) -> None:
 # ---- the head ------------------------------------------------------------------------------------------------------------------
 def test_extra_classes_are_rows_below_the_run_s_own_head(federation, simulate) -> None:
     wide, plain = (simulate(name, rounds=0).replicas[0].server.params for name in ("vhl", "fedavg"))
-    assert_close(wide.base, plain.base)
+    assert_same(wide.base, plain.base)
     assert wide.head.weight.shape == (12, 32) and wide.head.bias.shape == (12,)
-    assert_close(wide.head[:6], plain.head)
+    assert_same(wide.head[:6], plain.head)
     assert float(wide.head.weight[6:].std()) > 0.01
 
 
@@ -246,7 +242,7 @@ def test_both_contrasts_count_in_the_first_epochs_only(simulate) -> None:
     def trained(**options) -> Tree:
         return simulate("vhl", options=SMALL | options, rounds=1, local_epochs=3).replicas[0].server.params
 
-    assert_close(trained(), trained(align_epochs=0))
+    assert_same(trained(), trained(align_epochs=0))
     for off in ("align_weight", "cluster_weight"):
         one, all_of_them, none = (
             trained(**{off: 0.0}, align_epochs=1),
@@ -261,7 +257,7 @@ def test_without_weights_it_is_fedavg(simulate) -> None:
     settings = {"rounds": 3, "participation": 0.6, "momentum": 0.5}
     ours = simulate("vhl/fedbr", options=SMALL | OFF, **settings)
     plain = simulate("fedavg", **settings)
-    assert_close(ours.replicas[0].server.params, plain.replicas[0].server.params)
+    assert_same(ours.replicas[0].server.params, plain.replicas[0].server.params)
     assert ours.history(0)["correct"].tolist() == plain.history(0)["correct"].tolist()
 
 
@@ -288,7 +284,7 @@ def test_a_resumed_run_draws_the_same_images(simulate, backend: str) -> None:
     resumed.restore(stopped.state())
     resumed.step()
     assert resumed.finished
-    assert_close(resumed.replicas[0].server, whole.replicas[0].server)
+    assert_same(resumed.replicas[0].server, whole.replicas[0].server)
 
 
 @pytest.mark.parametrize(

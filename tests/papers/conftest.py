@@ -24,3 +24,9 @@ def make(store: Store):
         return Study(of or make_artefact(), scale, **{"store": store} | how)
 
     return build
+
+
+@pytest.fixture
+def at(tmp_path: Path):
+    """at(id, scale): a study of a paper's artefact."""
+    return lambda id, scale="paper": Study(id, scale, store=tmp_path)

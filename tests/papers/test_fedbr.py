@@ -7,27 +7,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.printed import claimed
+from helpers.printed import claimed, experiment
 
 from pflrepro.data.sets.types import DatasetSpec
-from pflrepro.experiments.config import Experiment
 from pflrepro.papers.measures import Evidence, Value, accuracy_in_time_of
 from pflrepro.papers.numbers import published
 from pflrepro.papers.registry import select
 from pflrepro.papers.settings import PROXIES
-from pflrepro.papers.studies import Study
 
 TABLES = [f"fedbr/table{number}" for number in range(1, 7)]
 TRAINED = [artefact.id for artefact in select("fedbr") if artefact.trains]
-
-
-@pytest.fixture
-def at(tmp_path):
-    return lambda id, scale="paper": Study(id, scale, store=tmp_path)
-
-
-def experiment(study: Study, row: str, column: str) -> Experiment:
-    return study.experiments(study.artefact.row(row), study.artefact.column(column))[0]
 
 
 # ---- what is printed -------------------------------------------------------------------------------------------------------------

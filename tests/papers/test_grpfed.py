@@ -8,29 +8,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.printed import claimed
+from helpers.printed import claimed, experiment, number
 
 from pflrepro.algorithms import build_method
-from pflrepro.experiments.config import Experiment
 from pflrepro.metrics.predictions import Predictions, predict
 from pflrepro.papers import grpfed
 from pflrepro.papers.numbers import published
 from pflrepro.papers.registry import select
-from pflrepro.papers.studies import Study
 from pflrepro.simulation import Simulation
 from pflrepro.simulation.cost import generated
 
 TRAINED = [artefact.id for artefact in select("grpfed")]
 PRINTED = {"grpfed/table1": "grpfed_table1", "grpfed/figure5": "grpfed_fig5_tables"}
-
-
-@pytest.fixture
-def at(tmp_path):
-    return lambda id, scale="paper": Study(id, scale, store=tmp_path)
-
-
-def experiment(study: Study, row: str, column: str) -> Experiment:
-    return study.experiments(study.artefact.row(row), study.artefact.column(column))[0]
 
 
 @pytest.mark.parametrize("id", PRINTED)
@@ -41,16 +30,12 @@ def test_every_printed_number_has_one_cell_in_percent(at, id) -> None:
 
 
 def test_printed_numbers_stand_in_their_cells(at) -> None:
-    def cell(id: str, row: str, column: str) -> tuple[float, float]:
-        found = at(id).cells[row, column]
-        return pytest.approx(found.published), pytest.approx(found.published_std, nan_ok=True)
-
-    assert cell("grpfed/table1", "grp-fed", "mitbih/T_l") == (55.3, 1.1)
-    assert cell("grpfed/table1", "lg-fedavg", "cifar10/T_p") == (67.6, 1.7)
-    assert cell("grpfed/table1", "q-ffl", "mitbih/T_r") == (55.1, 0.1)
-    assert cell("grpfed/figure5", "lg-fedavg", "farthest/T_l") == (17.8, math.nan)
-    assert cell("grpfed/figure5", "per-fedavg", "nearest/T_g") == (99.0, math.nan)
-    assert cell("grpfed/figure5", "grp-fed", "nearest/T_p") == (99.8, math.nan)
+    assert number(at, "grpfed/table1", "grp-fed", "mitbih/T_l") == (55.3, 1.1)
+    assert number(at, "grpfed/table1", "lg-fedavg", "cifar10/T_p") == (67.6, 1.7)
+    assert number(at, "grpfed/table1", "q-ffl", "mitbih/T_r") == (55.1, 0.1)
+    assert number(at, "grpfed/figure5", "lg-fedavg", "farthest/T_l") == (17.8, math.nan)
+    assert number(at, "grpfed/figure5", "per-fedavg", "nearest/T_g") == (99.0, math.nan)
+    assert number(at, "grpfed/figure5", "grp-fed", "nearest/T_p") == (99.8, math.nan)
 
 
 @pytest.mark.parametrize("id", PRINTED)

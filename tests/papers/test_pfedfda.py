@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.printed import number
 
 from pflrepro import papers
 from pflrepro.papers.claims import Grid, Sample, contrasts
@@ -31,11 +32,6 @@ TABLES = [f"pfedfda/table{number}" for number in (1, 2, 3, 4, 5, 6, 7, 9)]
 TRAINED = [*TABLES, "pfedfda/figure2", "pfedfda/figure4"]
 
 
-@pytest.fixture
-def at(tmp_path):
-    return lambda id, scale="paper": Study(id, scale, store=tmp_path)
-
-
 # ---- what is printed -------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("id", TABLES)
 def test_every_printed_number_has_one_cell(at, id) -> None:
@@ -48,23 +44,19 @@ def test_every_printed_number_has_one_cell(at, id) -> None:
 
 
 def test_printed_numbers_are_in_the_unit_of_their_measure(at) -> None:
-    def cell(id: str, row: str, column: str) -> tuple[float, float]:
-        found = at(id).cells[row, column]
-        return pytest.approx(found.published), pytest.approx(found.published_std, nan_ok=True)
-
     none = math.nan
-    assert cell("pfedfda/table1", "pfedfda", "cifar100-s/25") == (22.7, 7.0)
-    assert cell("pfedfda/table1", "local", "cifar10-s/100") == (58.6, 12.0)
-    assert cell("pfedfda/table2", "fedpac", "emnist") == (85.6, 9.0)
-    assert cell("pfedfda/table2", "pfedme", "tinyimagenet/0.5") == (21.8, 4.0)
-    assert cell("pfedfda/table3", "pfedfda", "cifar100") == (49.9, 16.0)
-    assert cell("pfedfda/table4", "fedavg", "contrast") == (35.9, 10.0)
-    assert cell("pfedfda/table4", "fedavg", "original") == (59.2, 7.0)
-    assert cell("pfedfda/table5", "mb", "cifar100-25/0.5") == (27.5, 6.0)
-    assert cell("pfedfda/table6", "fedpac", "minutes") == (146.3, none)
-    assert cell("pfedfda/table7", "pfedfda", "25/gain") == (9.7, none)
-    assert cell("pfedfda/table7", "fedavg", "gain") == (1.91, none)
-    assert cell("pfedfda/table9", "pfedfda", "cifar100/estimation") == (2.861, 0.899)
+    assert number(at, "pfedfda/table1", "pfedfda", "cifar100-s/25") == (22.7, 7.0)
+    assert number(at, "pfedfda/table1", "local", "cifar10-s/100") == (58.6, 12.0)
+    assert number(at, "pfedfda/table2", "fedpac", "emnist") == (85.6, 9.0)
+    assert number(at, "pfedfda/table2", "pfedme", "tinyimagenet/0.5") == (21.8, 4.0)
+    assert number(at, "pfedfda/table3", "pfedfda", "cifar100") == (49.9, 16.0)
+    assert number(at, "pfedfda/table4", "fedavg", "contrast") == (35.9, 10.0)
+    assert number(at, "pfedfda/table4", "fedavg", "original") == (59.2, 7.0)
+    assert number(at, "pfedfda/table5", "mb", "cifar100-25/0.5") == (27.5, 6.0)
+    assert number(at, "pfedfda/table6", "fedpac", "minutes") == (146.3, none)
+    assert number(at, "pfedfda/table7", "pfedfda", "25/gain") == (9.7, none)
+    assert number(at, "pfedfda/table7", "fedavg", "gain") == (1.91, none)
+    assert number(at, "pfedfda/table9", "pfedfda", "cifar100/estimation") == (2.861, 0.899)
 
 
 @pytest.mark.parametrize("id", TABLES)

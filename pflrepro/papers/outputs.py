@@ -97,12 +97,14 @@ def report(study: Studied, files: Iterable[str] = ()) -> str:
     artefact = study.artefact
     parts = [f"# {artefact.title}", artefact.about, f"*{caption(study)}*"]
     parts += [f"![{artefact.title}]({name})" for name in files if name.endswith(".png")]
+    said: set[str] = set()
     for view in artefact.views:
-        table, notes = view.table(study), view.notes(study)
+        table = view.table(study)
         if table is not None:
             parts.append(markdown(table))
-        if notes:
-            parts.append("\n".join(f"* {note.rstrip('.')}." for note in notes))
+        notes = [note for note in view.notes(study) if note not in said]  # views of one kind say the same
+        said.update(notes)
+        parts.append("\n".join(f"* {note.rstrip('.')}." for note in notes))
     if artefact.trains:
         parts += _verdicts(study)
     if study.outcomes:

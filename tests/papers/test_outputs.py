@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from helpers.runs import fill
+from helpers.runs import fill, make_artefact
 
 from pflrepro.errors import UserError
 from pflrepro.experiments.store import Store
 from pflrepro.papers import outputs
 from pflrepro.papers.studies import Study
+from pflrepro.papers.views.table import Table
 
 
 @pytest.fixture
@@ -49,6 +50,11 @@ def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
     ):
         assert part in text, part
     assert not re.search(r"(^|[\s\"'`(=])/\w", text), "no absolute path"
+
+
+def test_what_two_views_say_alike_stands_once_on_the_page(make) -> None:
+    twice = make(of=make_artefact(views=(Table(), Table())))
+    assert outputs.report(twice).count("* test accuracy in %.") == 1
 
 
 def test_the_table_for_latex_has_the_marks_of_the_page(shown: Study, tmp_path: Path) -> None:

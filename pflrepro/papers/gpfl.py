@@ -5,7 +5,8 @@
 rule (100 tests without a new best) is [DBE-code]'s.
 
 lambda 0.01 and weight decay 0.1 on valve and embeddings for CNN4 and MLP3 [GPFL-code run script], the defaults of our method; 0.0001
-and 0 for ResNet-18 and fastText, 0.01 and 1.0 for HAR [GPFL-code]. The baselines' own settings are not printed.
+and 0 for ResNet-18 and fastText, 0.01 and 1.0 for HAR [GPFL-code]. The baselines' own settings are not printed: those of
+`pflrepro.papers.dbe`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ FEDPHP = row("FedPHP", "fedphp/platform", key="fedphp", weight=0.01, inheritance
 PERSONALISED: tuple[Row, ...] = (
     row("Per-FedAvg"),
     dbe.PFEDME,
-    row("Ditto"),
+    dbe.DITTO,
     row("FedPer"),
     row("FedRep"),
     row("FedRoD"),

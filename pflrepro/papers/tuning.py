@@ -1,62 +1,96 @@
-"""What pFedFDA tunes and does not print, chosen by us: one grid a method, judged on samples that neither train nor are tested on.
+"""What the papers tune and do not print, chosen by us: one grid a method and data set, judged on samples that are held out.
 
 Not a paper's tables. A fifth of every client's training part is tested on in place of the test part (`+validation=0.2`), by the
-paper's measure, with one seed; for a fifth of the paper's rounds, or for all where that showed to be too few. The paper's tables
-use `Tuning.chosen`: the usual value, unless another one is better (p < 0.05, paired over clients); of several, the best.
+paper's measure, with one seed; for 40 rounds, or for all where that showed to be too few. The paper's tables use `Choice.chosen`:
+the usual value, unless another one is better (p < 0.05, paired over clients); of several, the best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from pflrepro.papers.artefact import SMOKE, Artefact, Row, column, fast, row
-from pflrepro.papers.measures import FDA_ACCURACY
-from pflrepro.papers.settings import SCARCE_CIFAR100
+from pflrepro.papers.artefact import SMOKE, Artefact, Column, Row, column, fast, row
+from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Measure
+from pflrepro.papers.settings import FMNIST_PRACTICAL, SCARCE_CIFAR100, Setting
 from pflrepro.papers.views.sweep import Sweep, option
 from pflrepro.papers.views.table import Table
 
-VALIDATED = SCARCE_CIFAR100.with_(
-    "CIFAR100, 40 samples, 10 held out", partition=f"{SCARCE_CIFAR100.partition}+validation=0.2"
-)
-VALIDATION = replace(FDA_ACCURACY, title="validation accuracy")
+HELD_OUT = 0.2
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One column: the values that were tried on one data set, and the one that the papers' tables use there.
+
+    Attributes:
+        setting: with all its training samples; a fifth of them is held out here.
+        values: the grid; usual: the authors' value, the platform's author's or our default.
+        chosen: what the committed table decides.
+        data: data sets on which it holds; (): all of the paper's.
+        fixed: other options that the paper prints.
+    """
+
+    key: str
+    setting: Setting
+    measure: Measure
+    values: tuple[float, ...]
+    usual: float
+    chosen: float
+    data: tuple[str, ...] = ()
+    fixed: Mapping[str, int] = field(default_factory=dict)
+
+    def column(self) -> Column:
+        """Tested on held-out samples, by the paper's measure."""
+        label = f"{self.setting.label}, a fifth held out"
+        held_out = self.setting.with_(label, partition=f"{self.setting.partition}+validation={HELD_OUT:g}")
+        judged = replace(self.measure, title="validation accuracy")
+        return column(self.key, held_out, judged, rows=[f"{value:g}" for value in self.values], options=self.fixed)
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The values of one option of a method that a paper tried, of which it does not print the best.
+    """An option of a method whose best value the papers do not print.
 
     Attributes:
-        method: as the paper prints it.
-        option: its name here; symbol: as the paper has it.
-        values: the paper's grid.
-        usual: the value of the authors' code.
-        chosen: what the committed table decides.
+        method: as the papers print it.
+        option: its name here; symbol: as the papers have it.
         rounds: so many; of APFL all 200: after 40 the value that is best at the end is the worst.
-        fixed: other options that the paper prints.
+        source: whose grid it is.
     """
 
     method: str
     option: str
     symbol: str
-    values: tuple[float, ...]
-    usual: float
-    chosen: float
+    source: str
+    choices: tuple[Choice, ...]
     rounds: int = 40
-    fixed: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def row(self) -> Row:
-        """The method's row in the paper's tables."""
-        note = f"{self.symbol} = {self.chosen:g}, not printed, tuned by us ({self.id})"
-        return row(self.method, note=note, **{self.option: self.chosen}, **self.fixed)
 
     @property
     def id(self) -> str:
         return f"results/tuning-{self.method.lower()}"
 
+    def row(self, *keys: str) -> Row:
+        """The method's row in a paper's tables, with what the columns `keys` decided for it."""
+        found = [choice for choice in self.choices if choice.key in keys]
+        by_data: dict[str, dict[str, Any]] = {}
+        everywhere: dict[str, Any] = {}
+        for choice in found:
+            chosen = {self.option: choice.chosen, **choice.fixed}
+            by_data |= dict.fromkeys(choice.data, chosen)
+            everywhere |= {} if choice.data else chosen
+        said = ", ".join(f"{choice.chosen:g}" + (f" on {choice.key}" if choice.data else "") for choice in found)
+        note = f"{self.symbol} = {said}, not printed, tuned by us ({self.id})"
+        return row(self.method, note=note, by_data=by_data, **everywhere)
+
     def artefact(self) -> Artefact:
-        """The table whose rows are the values."""
+        """The table whose rows are the values, its columns the data sets."""
+        values = sorted({value for choice in self.choices for value in choice.values})
+        said = "; ".join(
+            f"{choice.setting.label}: {self.symbol} = {choice.chosen:g} (usual {choice.usual:g})"
+            for choice in self.choices
+        )
         return Artefact(
             self.id,
             f"Our choice of {self.method}'s {self.symbol}",
@@ -66,23 +100,33 @@ class Tuning:
                     self.method.lower(),
                     key=f"{value:g}",
                     **{self.option: value},
-                    **self.fixed,
                 )
-                for value in self.values
+                for value in values
             ),
-            columns=(column("cifar100", VALIDATED, VALIDATION),),
-            scales=(SMOKE, fast(self.rounds, f"pFedFDA's setting, {self.rounds} of its 200 rounds", every=20)),
-            views=(Table(), Sweep(option(self.option), self.symbol, log=max(self.values) > 1)),
+            columns=tuple(choice.column() for choice in self.choices),
+            scales=(SMOKE, fast(self.rounds, f"the papers' settings, {self.rounds} rounds", every=20)),
+            views=(Table(), Sweep(option(self.option), self.symbol, log=max(values) > 1)),
             spread="clients",
-            about=f"pFedFDA's grid for {self.method} [FDA C.2], of which the paper does not print the choice. Of the 50 training "
-            "samples a client 40 train and 10 are tested on; the test part is not looked at. "
-            f"Chosen: {self.symbol} = {self.chosen:g}, by this rule: the authors' {self.usual:g}, unless another value is better "
-            "(p < 0.05, paired over clients).",
+            about=f"The grid for {self.method} {self.source}, of which no paper prints the choice. A fifth of every client's "
+            f"training samples is tested on and does not train; the test part is not looked at. Chosen for {said}; by this rule: "
+            "the usual value, unless another one is better (p < 0.05, paired over clients).",
         )
 
 
-DITTO = Tuning("Ditto", "proximal", "lambda", (0.05, 0.1, 0.5, 1.0, 2.0), 0.1, 0.1, fixed={"personal_epochs": 5})
-APFL = Tuning("APFL", "alpha", "alpha", (0.25, 0.5, 0.75, 1.0), 0.5, 0.25, rounds=200)
-FEDPAC = Tuning("FedPAC", "alignment", "lambda", (0.1, 0.5, 1.0, 5.0, 10.0), 1.0, 1.0)
+def _scarce(values: tuple[float, ...], usual: float, chosen: float, **fixed: int) -> Choice:
+    """pFedFDA's setting of 50 samples a client, of which 40 train here; the choice is for all its data sets."""
+    return Choice("cifar100", SCARCE_CIFAR100, FDA_ACCURACY, values, usual, chosen, fixed=fixed)
+
+
+# DBE's and GPFL's tables; 40 rounds are too few for their other data.
+_FMNIST = Choice(
+    *("fmnist", FMNIST_PRACTICAL.share(0.25), ACCURACY, (0.1, 1.0, 2.0)), usual=1.0, chosen=1.0, data=("fmnist",)
+)
+DITTO = Tuning(
+    *("Ditto", "proximal", "lambda", "[FDA C.2; off]"),
+    (_scarce((0.05, 0.1, 0.5, 1.0, 2.0), 0.1, 0.1, personal_epochs=5), _FMNIST),
+)
+APFL = Tuning("APFL", "alpha", "alpha", "[FDA C.2]", (_scarce((0.25, 0.5, 0.75, 1.0), 0.5, 0.25),), rounds=200)
+FEDPAC = Tuning("FedPAC", "alignment", "lambda", "[FDA C.2]", (_scarce((0.1, 0.5, 1.0, 5.0, 10.0), 1.0, 1.0),))
 TUNINGS = (DITTO, APFL, FEDPAC)
 ARTEFACTS = tuple(each.artefact() for each in TUNINGS)

@@ -13,34 +13,57 @@ from pflrepro.papers import find, tuning
 from pflrepro.papers.studies import Study
 
 FIGURES = Path(__file__).parents[2] / "figures"
-each_tuning = pytest.mark.parametrize("tuned", tuning.TUNINGS, ids=lambda tuned: tuned.method)
+CHOICES = [(tuned, choice) for tuned in tuning.TUNINGS for choice in tuned.choices]
+each_choice = pytest.mark.parametrize(
+    ("tuned", "choice"), CHOICES, ids=[f"{tuned.method}-{choice.key}" for tuned, choice in CHOICES]
+)
 
 
-@each_tuning
-def test_the_chosen_value_is_the_usual_one_unless_another_is_better(tuned: tuning.Tuning) -> None:
+@each_choice
+def test_the_chosen_value_is_the_usual_one_unless_another_is_better(
+    tuned: tuning.Tuning, choice: tuning.Choice
+) -> None:
     study = Study(find(tuned.id), "fast", store=Store(FIGURES / "no-such-folder", behind=FIGURES / "runs"))
-    shares = {}
-    for row in study.rows:
-        history = study.cells[row.key, "cifar100"].runs[0].history
-        shares[dict(row.options)[tuned.option]] = history["correct"][-1] / history["test_samples"]
-    assert tuple(shares) == tuned.values and history["round"][-1] == tuned.rounds
-    tests = {value: paired(found, shares[tuned.usual], "permutation") for value, found in shares.items()}
+    cells = {row.key: study.cells.get((row.key, choice.key)) for row in study.rows}
+    found = {float(key): cell.values[0] for key, cell in cells.items() if cell is not None}
+    shares = {value: each.clients * each.weights / each.weights.sum() for value, each in found.items()}
+    assert tuple(shares) == choice.values
+    assert {cell.runs[0].history["round"][-1] for cell in cells.values() if cell is not None} == {tuned.rounds}
+    tests = {value: paired(found, shares[choice.usual], "permutation") for value, found in shares.items()}
     better = {value: test.difference for value, test in tests.items() if test.p < 0.05 and test.difference > 0}
-    assert tuned.chosen == max(better, key=better.get, default=tuned.usual)
+    assert choice.chosen == max(better, key=better.get, default=choice.usual)
 
 
-@each_tuning
-def test_a_grid_differs_in_one_option_and_never_sees_the_test_part(tuned: tuning.Tuning, tmp_path: Path) -> None:
+@each_choice
+def test_a_grid_differs_in_one_option_and_never_sees_the_test_part(
+    tuned: tuning.Tuning, choice: tuning.Choice, tmp_path: Path
+) -> None:
     study = Study(find(tuned.id), "fast", store=tmp_path)
-    runs = [study.experiments(row, study.columns[0])[0] for row in study.rows]
+    column = study.artefact.column(choice.key)
+    runs = [study.experiments(row, column)[0] for row in study.rows if column.has(row)]
     assert all(parse(run.data.partition).validation == 0.2 for run in runs)
-    assert [dict(run.options)[tuned.option] for run in runs] == list(tuned.values)
+    assert [dict(run.options)[tuned.option] for run in runs] == list(choice.values)
     alike = {(run.data, run.settings, tuple(pair for pair in run.options if pair[0] != tuned.option)) for run in runs}
     assert len(alike) == 1 and runs[0].settings.rounds == tuned.rounds
 
 
-@each_tuning
-def test_the_papers_row_has_the_chosen_value_and_says_who_tuned_it(tuned: tuning.Tuning) -> None:
-    row = find("pfedfda/table3").row(tuned.method)
-    assert row == tuned.row and dict(row.options) == {tuned.option: tuned.chosen} | dict(tuned.fixed)
-    assert row.note == f"{tuned.symbol} = {tuned.chosen:g}, not printed, tuned by us ({tuned.id})"
+@each_choice
+def test_the_papers_rows_have_the_chosen_value_and_say_who_tuned_it(
+    tuned: tuning.Tuning, choice: tuning.Choice
+) -> None:
+    papers = ("dbe/table9", "gpfl/table2") if choice.data else ("pfedfda/table3",)
+    for paper in papers:
+        row = find(paper).row(tuned.method)
+        assert row.options_on(choice.setting.model, choice.setting.dataset) == {tuned.option: choice.chosen} | dict(
+            choice.fixed
+        )
+        assert row.note.startswith(f"{tuned.symbol} = ") and row.note.endswith(f"not printed, tuned by us ({tuned.id})")
+        assert f"{choice.chosen:g}" in row.note
+
+
+def test_a_value_that_was_chosen_on_one_data_set_is_not_another_ones() -> None:
+    row = find("gpfl/table3").row("ditto")
+    assert row == find("dbe/table9").row("ditto")
+    assert row.note == "lambda = 1 on fmnist, not printed, tuned by us (results/tuning-ditto)"
+    assert row.options_on("cnn4", "fmnist") == {"proximal": 1.0}
+    assert row.options_on("cnn4", "cifar100") == row.options_on("har-cnn", "har-interleaved") == {}

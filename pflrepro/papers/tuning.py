@@ -25,7 +25,7 @@ class Choice:
     """One column: the values that were tried on one data set, and the one that the papers' tables use there.
 
     Attributes:
-        setting: with all its training samples; a fifth of them is held out here.
+        setting: the papers', of whose training samples a fifth is held out here; measure: the papers', too.
         values: the grid; usual: the authors' value, the platform's author's or our default.
         chosen: what the committed table decides.
         data: data sets on which it holds; (): all of the paper's.
@@ -73,7 +73,8 @@ class Tuning:
 
     def row(self, *keys: str) -> Row:
         """The method's row in a paper's tables, with what the columns `keys` decided for it."""
-        found = [choice for choice in self.choices if choice.key in keys]
+        by_key = {choice.key: choice for choice in self.choices}
+        found = [by_key[key] for key in keys]
         by_data: dict[str, dict[str, Any]] = {}
         everywhere: dict[str, Any] = {}
         for choice in found:
@@ -95,12 +96,7 @@ class Tuning:
             self.id,
             f"Our choice of {self.method}'s {self.symbol}",
             rows=tuple(
-                row(
-                    f"{self.symbol} = {value:g}",
-                    self.method.lower(),
-                    key=f"{value:g}",
-                    **{self.option: value},
-                )
+                row(f"{self.symbol} = {value:g}", self.method.lower(), key=f"{value:g}", **{self.option: value})
                 for value in values
             ),
             columns=tuple(choice.column() for choice in self.choices),

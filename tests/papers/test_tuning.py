@@ -29,7 +29,7 @@ def test_the_chosen_value_is_the_usual_one_unless_another_is_better(
     shares = {value: each.clients * each.weights / each.weights.sum() for value, each in found.items()}
     assert tuple(shares) == choice.values
     assert {cell.runs[0].history["round"][-1] for cell in cells.values() if cell is not None} == {tuned.rounds}
-    tests = {value: paired(found, shares[choice.usual], "permutation") for value, found in shares.items()}
+    tests = {value: paired(share, shares[choice.usual], "permutation") for value, share in shares.items()}
     better = {value: test.difference for value, test in tests.items() if test.p < 0.05 and test.difference > 0}
     assert choice.chosen == max(better, key=better.get, default=choice.usual)
 

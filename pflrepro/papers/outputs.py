@@ -102,9 +102,7 @@ def report(study: Studied, files: Iterable[str] = ()) -> str:
         table = view.table(study)
         if table is not None:
             parts.append(markdown(table))
-        notes = [
-            note for note in dict.fromkeys(view.notes(study)) if note not in said
-        ]  # alike columns and views say the same
+        notes = [note for note in view.notes(study) if note not in said]  # views of one kind say the same
         said.update(notes)
         parts.append("\n".join(f"* {note.rstrip('.')}." for note in notes))
     if artefact.trains:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pflrepro.papers.artefact import SMOKE, Artefact, Column, Row, column, fast, row
 from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Measure
@@ -71,19 +70,15 @@ class Tuning:
     def id(self) -> str:
         return f"results/tuning-{self.method.lower()}"
 
-    def row(self, *keys: str) -> Row:
-        """The method's row in a paper's tables, with what the columns `keys` decided for it."""
-        by_key = {choice.key: choice for choice in self.choices}
-        found = [by_key[key] for key in keys]
-        by_data: dict[str, dict[str, Any]] = {}
-        everywhere: dict[str, Any] = {}
-        for choice in found:
-            chosen = {self.option: choice.chosen, **choice.fixed}
-            by_data |= dict.fromkeys(choice.data, chosen)
-            everywhere |= {} if choice.data else chosen
-        said = ", ".join(f"{choice.chosen:g}" + (f" on {choice.key}" if choice.data else "") for choice in found)
-        note = f"{self.symbol} = {said}, not printed, tuned by us ({self.id})"
-        return row(self.method, note=note, by_data=by_data, **everywhere)
+    def row(self, key: str) -> Row:
+        """The method's row in a paper's tables, with what the column `key` decided."""
+        choice = {each.key: each for each in self.choices}[key]
+        chosen = {self.option: choice.chosen, **choice.fixed}
+        where = f" on {key}" if choice.data else ""
+        note = f"{self.symbol} = {choice.chosen:g}{where}, not printed, tuned by us ({self.id})"
+        if choice.data:
+            return row(self.method, note=note, by_data=dict.fromkeys(choice.data, chosen))
+        return row(self.method, note=note, **chosen)
 
     def artefact(self) -> Artefact:
         """The table whose rows are the values, its columns the data sets."""

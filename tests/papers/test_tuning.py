@@ -10,6 +10,7 @@ from pflrepro.data.partitions.parse import parse
 from pflrepro.experiments.store import Store
 from pflrepro.metrics import paired
 from pflrepro.papers import find, tuning
+from pflrepro.papers.outputs import report
 from pflrepro.papers.studies import Study
 
 FIGURES = Path(__file__).parents[2] / "figures"
@@ -51,14 +52,13 @@ def test_a_grid_differs_in_one_option_and_never_sees_the_test_part(
 def test_the_papers_rows_have_the_chosen_value_and_say_who_tuned_it(
     tuned: tuning.Tuning, choice: tuning.Choice
 ) -> None:
-    papers = ("dbe/table9", "gpfl/table2") if choice.data else ("pfedfda/table3",)
-    for paper in papers:
+    chosen = {tuned.option: choice.chosen} | dict(choice.fixed)
+    where = f" on {choice.key}" if choice.data else ""
+    for paper in ("dbe/table9", "gpfl/table2") if choice.data else ("pfedfda/table3",):
         row = find(paper).row(tuned.method)
-        assert row.options_on(choice.setting.model, choice.setting.dataset) == {tuned.option: choice.chosen} | dict(
-            choice.fixed
-        )
-        assert row.note.startswith(f"{tuned.symbol} = ") and row.note.endswith(f"not printed, tuned by us ({tuned.id})")
-        assert f"{choice.chosen:g}" in row.note
+        assert row == tuned.row(choice.key) and dict(row.options) == ({} if choice.data else chosen)
+        assert row.options_on(choice.setting.model, choice.setting.dataset) == chosen
+        assert row.note == f"{tuned.symbol} = {choice.chosen:g}{where}, not printed, tuned by us ({tuned.id})"
 
 
 def test_a_value_that_was_chosen_on_one_data_set_is_not_another_ones() -> None:
@@ -67,3 +67,10 @@ def test_a_value_that_was_chosen_on_one_data_set_is_not_another_ones() -> None:
     assert row.note == "lambda = 1 on fmnist, not printed, tuned by us (results/tuning-ditto)"
     assert row.options_on("cnn4", "fmnist") == {"proximal": 1.0}
     assert row.options_on("cnn4", "cifar100") == row.options_on("har-cnn", "har-interleaved") == {}
+
+
+def test_the_unit_of_columns_with_two_rules_stands_once_and_in_no_head(tmp_path: Path) -> None:
+    text = (FIGURES / "results/tuning-ditto.md").read_text("utf-8")
+    assert text.count("* validation accuracy in %.") == 1 and "(%)" not in text
+    study = Study(find("results/tuning-ditto"), "fast", store=Store(tmp_path, behind=FIGURES / "runs"))
+    assert report(study, ["tuning-ditto-sweep.png"]).partition("## How")[0] == text.partition("## How")[0]

@@ -108,7 +108,7 @@ class Table(Shown):
         verdicts = {cell.verdict(study.artefact, study.outcomes) for cell in cells}
         run = any(cell.runs for cell in cells)
         return [
-            *(self._units(study).values()),
+            *self._units(study),
             *([self._spread(study)] if run else []),
             *self._changed(study, shown),
             *(f"{row.label}: {row.note}" for row in study.rows if row.note and row.key not in study.also),
@@ -138,10 +138,10 @@ class Table(Shown):
 
         return [column for column in self._asked(study) if has(column)]
 
-    def _units(self, study: Any) -> dict[str, str]:
-        """What is measured in which unit, by the measure's name."""
-        measures = {column.measure.name: column.measure for column in self._shown(study)}
-        return {name: f"{each.title}{f' in {each.unit}' if each.unit else ''}" for name, each in measures.items()}
+    def _units(self, study: Any) -> list[str]:
+        """What is measured in which unit, each once."""
+        measures = [column.measure for column in self._shown(study)]
+        return list(dict.fromkeys(f"{each.title}{f' in {each.unit}' if each.unit else ''}" for each in measures))
 
     def _left(self, study: Any, shown: Sequence[Column]) -> list[str]:
         """What is not shown, by the reason."""

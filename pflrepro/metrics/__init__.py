@@ -27,7 +27,6 @@ _NAMES = {
     "auc": ".classification",
     "client_spread": ".fairness",
     "rounds_to": ".curves",
-    "speed_up": ".curves",
     "iterations_to_convergence": ".curves",
     "select": ".selection",
     "bootstrap": ".intervals",

@@ -28,7 +28,6 @@ from pflrepro.metrics.comparison import paired as paired
 from pflrepro.metrics.cost import timing as timing
 from pflrepro.metrics.curves import iterations_to_convergence as iterations_to_convergence
 from pflrepro.metrics.curves import rounds_to as rounds_to
-from pflrepro.metrics.curves import speed_up as speed_up
 from pflrepro.metrics.fairness import client_spread as client_spread
 from pflrepro.metrics.intervals import bootstrap as bootstrap
 from pflrepro.metrics.intervals import over_clients as over_clients

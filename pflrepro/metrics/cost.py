@@ -18,21 +18,10 @@ from pflrepro.metrics.accuracy import column, pooled
 from pflrepro.metrics.curves import iterations_to_convergence
 
 if TYPE_CHECKING:
-    from pflrepro.simulation.cost import Cost
     from pflrepro.simulation.simulation import Simulation
 
 
 # ---- numbers sent ------------------------------------------------------------------------------------------------------------
-def linear_head_size(classes: int, features: int) -> int:
-    """C (D + 1): the parameters of a linear classifier with bias [FDA Table 8].
-
-    Example:
-        >>> linear_head_size(classes=62, features=128)
-        7998
-    """
-    return _whole("classes", classes) * (_whole("features", features) + 1)
-
-
 def gaussian_size(classes: int, features: int) -> int:
     """C D + D (D + 1) / 2: class means and the upper triangle of one covariance, what pFedFDA needs to send [FDA Table 8].
 
@@ -54,19 +43,6 @@ def gaussian_overhead(backbone: int, linear: int, gaussian: int) -> float:
         6.62
     """
     return 100.0 * (gaussian - linear) / check_range("parameters of backbone and classifier", backbone + linear, 1)
-
-
-def millions_sent(cost: Cost) -> float:
-    """The parameters that travel in the wider of the two directions, in millions [BR Table 7].
-
-    FedCM counts twice there, as it sends the global momentum along; pseudo-data that are sent once do not count.
-
-    Example:
-        >>> from pflrepro.simulation.cost import cost_of_default
-        >>> round(millions_sent(cost_of_default("fedcm")) / millions_sent(cost_of_default("fedavg")), 6)
-        2.0
-    """
-    return max(cost.down, cost.up) / 1e6
 
 
 # ---- time --------------------------------------------------------------------------------------------------------------------
@@ -145,10 +121,6 @@ class TimeShares:
     estimation: np.ndarray
     interpolation: np.ndarray
 
-    def mean_and_std(self) -> dict[str, tuple[float, float]]:
-        """name -> (mean, population standard deviation) over clients, as Table 9 may print them [?: the brackets]."""
-        return {name: (float(values.mean()), float(values.std())) for name, values in vars(self).items()}
-
 
 def time_shares(
     simulation: Simulation, index: int = 0, clients: Sequence[int] | None = None, repeat: int = 3
@@ -162,8 +134,9 @@ def time_shares(
         >>> import pflrepro
         >>> experiment = pflrepro.Experiment.for_dataset("pfedfda", "digits", clients=3, rounds=2)
         >>> simulation = pflrepro.simulate(experiment, rounds=1, workers=1)
-        >>> sorted(time_shares(simulation, clients=[0], repeat=1).mean_and_std())
-        ['estimation', 'interpolation', 'network']
+        >>> shares = time_shares(simulation, clients=[0], repeat=1)
+        >>> round(float(shares.network[0] + shares.estimation[0] + shares.interpolation[0]), 6)
+        100.0
     """
     from pflrepro.metrics.effort import shares_of_time
 

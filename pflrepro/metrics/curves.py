@@ -1,4 +1,4 @@
-"""What the papers read from a curve besides one selected accuracy: rounds to a threshold, speed-up, iterations to convergence.
+"""What the papers read from a curve besides one selected accuracy: rounds to a threshold, iterations to convergence.
 
 The mean of the five best rounds is the selection rule `mean_best_5` (`pflrepro.metrics.selection`).
 """
@@ -6,15 +6,12 @@ The mean of the five best rounds is the selection rule `mean_best_5` (`pflrepro.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from pflrepro.errors import UserError
-
-NEVER = "-"  # as FedBR's tables print a threshold that was not reached
 
 
 def rounds_to(threshold: float, curve: Any, rounds: Any = None) -> int | None:
@@ -36,38 +33,6 @@ def rounds_to(threshold: float, curve: Any, rounds: Any = None) -> int | None:
         raise UserError(f"a threshold must be a number, not {threshold!r}")
     reached = np.flatnonzero(values >= threshold)
     return int(evaluated[reached[0]]) if len(reached) else None
-
-
-def speed_up(rounds: Sequence[int | None], reference: int | None = None) -> list[float]:
-    """How many times fewer rounds each row needs: reference / rounds; NaN where the threshold, or the reference, was not reached.
-
-    0 rounds (reached before training) give infinity.
-
-    Args:
-        reference: the rounds of the row that counts as 1.0; default: the first that reached it [FedBR: the row printed 1.0X, FedAvg
-            in Table 1, the VHL row with 2000 samples in Table 2].
-
-    Example:
-        >>> [round(factor, 2) for factor in speed_up([828, 628, None])]
-        [1.0, 1.32, nan]
-    """
-    if reference is None:
-        reference = next((each for each in rounds if each is not None), None)
-    if reference is None:
-        return [math.nan] * len(rounds)
-    return [math.nan if each is None else reference / each if each else math.inf for each in rounds]
-
-
-def rounds_text(rounds: int | None, factor: float = math.nan) -> str:
-    """As FedBR's tables print it: `628 (1.3X)`, without the factor where there is none, `-` where the threshold was not reached.
-
-    Example:
-        >>> rounds_text(628, 1.32), rounds_text(628), rounds_text(None)
-        ('628 (1.3X)', '628', '-')
-    """
-    if rounds is None:
-        return NEVER
-    return f"{rounds}" if math.isnan(factor) else f"{rounds} ({factor:.1f}X)"
 
 
 def iterations_to_convergence(curve: Any, rounds: Any = None) -> int:

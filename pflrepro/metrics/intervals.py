@@ -104,37 +104,6 @@ def over_weighted_clients(
     return _resampled((values * weights, weights), _share, "percentile", level, resamples, seed)
 
 
-def over_seeds_and_clients(
-    correct: Any, samples: Any, *, pooled: bool = True, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
-    """The percentile interval when seeds and clients are both resampled, independently of each other.
-
-    n is the number of clients. NaN with one seed or one client.
-
-    Args:
-        correct: [S, N]; every seed has the same clients, so rows and columns are drawn apart (Owen 2007, "the pigeonhole
-            bootstrap", which errs on the wide side).
-
-    Example:
-        >>> found = over_seeds_and_clients([[1, 3], [1, 3]], [2, 4])
-        >>> round(found.value, 4), found.low, found.high
-        (0.6667, 0.5, 0.75)
-    """
-    correct, samples = _counts(correct, samples)
-    _check("percentile", level, resamples)
-    seeds, clients = correct.shape
-    weight, each = (samples, correct) if pooled else (np.ones(clients), correct / samples)
-    value = float(each.sum() / (seeds * weight.sum()))
-    if min(seeds, clients) < 2:
-        return Interval(value, np.nan, np.nan, level, clients, "percentile")
-    rng = generator(seed, "bootstrap")
-    rows = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)  # how often each is drawn
-    columns = rng.multinomial(clients, np.full(clients, 1 / clients), size=resamples)
-    means = np.einsum("rs,sn,rn->r", rows, each, columns, optimize=True) / (seeds * (columns @ weight))
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(value, float(low), float(high), level, clients, "percentile")
-
-
 def t_interval(values: Any, *, level: float = 0.95) -> Interval:
     """mean +- t_{n-1} s / sqrt(n), s the unbiased standard deviation of `values` [n]; NaN for one value.
 

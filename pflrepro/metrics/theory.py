@@ -271,26 +271,6 @@ def _beta(beta: float | np.ndarray) -> np.ndarray:
 
 
 # ---- divergences between domains -----------------------------------------------------------------------------------------------
-def threshold_divergence(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """d_H of two samples of features [n, K], [m, K] in each dimension, for H the thresholds on it: float64 [K] in [0, 2].
-
-    d_H = 2 sup_h |Pr_one(h = 1) - Pr_other(h = 1)| (Ben-David et al. 2006, on whose bound DBE's corollaries rest [recalled]); the
-    supremum over thresholds is the two-sample Kolmogorov-Smirnov statistic. The maximum over dimensions is d_H of all stumps.
-
-    Example, apart in the first dimension, alike in the second:
-        >>> threshold_divergence([[0.0, 1.0], [1.0, 2.0]], [[2.0, 2.0], [3.0, 1.0]]).tolist()
-        [2.0, 0.0]
-    """
-    a, b = _domains(one, other)
-    points = np.concatenate([a, b])
-    found = np.empty(a.shape[1])
-    for k in range(a.shape[1]):
-        at = np.sort(points[:, k])
-        below = [np.searchsorted(np.sort(x[:, k]), at, side="right") / len(x) for x in (a, b)]
-        found[k] = 2 * np.abs(below[0] - below[1]).max()
-    return found
-
-
 def proxy_a_distance(one: np.ndarray, other: np.ndarray, seed: int = 0, repeats: int = 5) -> float:
     """2 (1 - 2 error) of a linear classifier that tells two samples of features apart, in [0, 2]: 0 alike, 2 apart.
 

@@ -13,7 +13,6 @@ from pflrepro.metrics.intervals import (
     bootstrap,
     over_clients,
     over_seeds,
-    over_seeds_and_clients,
     over_weighted_clients,
     t_interval,
 )
@@ -62,18 +61,6 @@ def test_clients_are_resampled_with_their_samples() -> None:
     assert bca.low < pooled.value < bca.high
 
 
-def test_seeds_and_clients_together_in_plain_python() -> None:
-    found = over_seeds_and_clients(CORRECT, SAMPLES)
-    draws = generator(1, "test")
-    rows, columns = draws.integers(0, 3, (9999, 3)), draws.integers(0, 40, (9999, 40))
-    wanted = [CORRECT[np.ix_(r, c)].sum() / (3 * SAMPLES[c].sum()) for r, c in zip(rows, columns, strict=True)]
-    assert found.value == pytest.approx(CORRECT.sum() / (3 * SAMPLES.sum()))
-    assert [found.low, found.high] == pytest.approx(np.quantile(wanted, [0.025, 0.975]), abs=4e-3)
-    plain = over_seeds_and_clients(CORRECT, SAMPLES, pooled=False)
-    assert plain.value == pytest.approx((CORRECT / SAMPLES).mean())
-    assert plain.low < plain.value < plain.high
-
-
 def test_clients_without_test_samples_do_not_count() -> None:
     with_empty = np.append(CORRECT[0], 0), np.append(SAMPLES, 0)
     assert over_clients(*with_empty) == over_clients(CORRECT[0], SAMPLES)
@@ -105,8 +92,6 @@ def test_one_value_has_no_interval_and_equal_ones_have_a_point() -> None:
         bootstrap([0.5]),
         t_interval([0.5]),
         over_clients([5], [10]),
-        over_seeds_and_clients([[5], [5]], [10]),
-        over_seeds_and_clients([[5, 5]], [10, 10]),
     ]
     assert all(found.value == 0.5 and math.isnan(found.low) and math.isnan(found.high) for found in one)
     for method in ("percentile", "bca"):
@@ -128,7 +113,7 @@ def test_one_value_has_no_interval_and_equal_ones_have_a_point() -> None:
         (lambda: over_clients([1, 2], [3]), r"correct predictions must be \[clients\]"),
         (lambda: over_clients([1, 2], [0, 0]), "no client has test samples"),
         (lambda: over_clients([4], [3]), "between 0 and the client's test samples"),
-        (lambda: over_seeds_and_clients([[-1, 2]], [3, 3]), "between 0 and"),
+        (lambda: over_clients([-1, 2], [3, 3]), "between 0 and"),
     ],
 )
 def test_what_is_no_sample_is_refused(call, message: str) -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
-from scipy.stats import ks_2samp
 
 from pflrepro.errors import UserError
 from pflrepro.metrics import theory
@@ -110,16 +109,6 @@ def test_settings_are_checked() -> None:
 
 
 # ---- divergences ---------------------------------------------------------------------------------------------------------------
-def test_thresholds_give_the_statistic_of_kolmogorov_and_smirnov() -> None:
-    draw = np.random.default_rng(0)
-    a, b = draw.normal(size=(40, 3)), draw.normal(0.5, 2, size=(25, 3)).round(1)
-    a[:, 2] = a[:, 2].round(1)  # ties within and between
-    expected = [2 * ks_2samp(a[:, k], b[:, k]).statistic for k in range(3)]
-    np.testing.assert_allclose(theory.threshold_divergence(a, b), expected, rtol=1e-12)
-    assert theory.threshold_divergence(a, a).tolist() == [0, 0, 0]
-    assert theory.threshold_divergence(np.zeros((3, 1)), np.ones((2, 1))).tolist() == [2.0]
-
-
 def test_proxy_distance_of_alike_and_of_separate_domains() -> None:
     draw = np.random.default_rng(0)
     a, b = draw.normal(size=(400, 4)), draw.normal(size=(300, 4))
@@ -141,7 +130,7 @@ def test_domains_are_checked() -> None:
         (a * np.nan, "finite"),
     ):
         with pytest.raises(UserError, match=message):
-            theory.threshold_divergence(a, other)
+            theory.proxy_a_distance(a, other)
 
 
 @pytest.mark.parametrize("delta", [2, -0.5, float("nan")])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from html import escape
 from textwrap import fill
 
@@ -17,17 +17,18 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, Entry
 from pflrepro.algorithms.registry import about, build_method, load_plugin, parts
 from pflrepro.checked import domains
+from pflrepro.errors import check_word
 from pflrepro.markup import facts, records
 from pflrepro.notation import display, formulas, prose
 from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
 
-HEAD = """\
+HEAD = f"""\
 # The methods
 
 Written from the registry by `python -m pflrepro.catalogue > docs/methods.md`; do not edit it by hand.
 
-There are 33 methods, and five plug-ins that combine with them; three of the combinations with FedAvg (Mixup, FedBR, DBE) stand in
-the papers as methods of their own. A tag such as [DBE-code] or [?] says where a value comes from:
+There are {len(ALGORITHMS)} methods, and {len(PLUGINS)} plug-ins that combine with them; three of the combinations with FedAvg
+(Mixup, FedBR, DBE) stand in the papers as methods of their own. A tag such as [DBE-code] or [?] says where a value comes from:
 [the tags](glossary.md#where-a-value-comes-from).
 
 ## Which method when
@@ -192,7 +193,10 @@ def describe(method: str | type[Method] | Method, **options: object) -> Descript
         name, made = method, build_method(method, options)
         kinds = parts(name)
     else:
-        made = method(**options) if isinstance(method, type) else method
+        kind = method if isinstance(method, type) else type(method)
+        for option in options:
+            check_word(f"option of {kind.__name__}", option, domains(kind))
+        made = method(**options) if isinstance(method, type) else replace(method, **options)
         name, kinds = type(made).__name__, [type(made)]
     kinds_of, kept = holders(made)
     known = tuple(option for kind in kinds for option in options_of(kind))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ PACKAGES = (
     "matplotlib",
     "papermill",
     "jupyterlab",
+    "ipykernel",
     "ipywidgets",
     "itables",
 )
@@ -31,7 +32,7 @@ PACKAGES = (
 def examine(
     data_root: str | Path | None = None, store: str | Path | None = None, *, mend: bool = False
 ) -> dict[str, Any]:
-    """A report with `versions`, `devices`, `data_root`, `data`, `store`, `kernel` and `problems` (one line each, empty if healthy).
+    """A report with `versions`, `devices`, `data_root`, `data`, `store` and `problems` (one line each, empty if healthy).
 
     Args:
         mend: put the store in order first (`pflrepro.experiments.pruning.repair`); what was done is in the report's `store`,
@@ -40,20 +41,23 @@ def examine(
     problems: list[str] = []
     found = versions()
     problems += [f"{name} is not installed: pip install {name}" for name, version in found.items() if version is None]
-    kernel = util.find_spec("ipykernel") is not None
-    if not kernel:
-        problems.append("notebooks cannot run: ipykernel is not installed: pip install ipykernel")
     return {
         "versions": found,
         "devices": _guarded(devices, problems, []),
-        "data_root": str(_guarded(lambda: data_folder(data_root), problems, data_root)),
+        "data_root": str(_guarded(lambda: data_folder(data_root), problems, data_root or "unknown")),
         "data": _guarded(lambda: _data(data_root, problems), problems, []),
         "store": _guarded(
             lambda: _store(store, problems, mend),
             problems,
-            {"root": str(store), "finished": 0, "unfinished": 0, "damaged": [], "leftovers": 0, "repaired": []},
+            {
+                "root": str(store or "unknown"),
+                "finished": 0,
+                "unfinished": 0,
+                "damaged": [],
+                "leftovers": 0,
+                "repaired": [],
+            },
         ),
-        "kernel": kernel,
         "problems": problems,
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 import os
 import traceback
 from collections.abc import Iterable
@@ -88,7 +89,7 @@ def check_range(
     integer: bool = False,
 ) -> Any:
     """Return `value` if it is a finite number in [low, high] (without an open end), else raise `UserError` with the range."""
-    kind = "a whole number" if integer else "a number"
+    value, kind = plain(value), "a whole number" if integer else "a number"
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     whole = not integer or (numeric and float(value).is_integer())
     above = low is None or (numeric and (value > low if open_low else value >= low))
@@ -96,6 +97,11 @@ def check_range(
     if numeric and whole and above and below:
         return int(value) if integer else value
     raise UserError(f"{name} must be {kind}{bounded(low, high, open_low, open_high)}, not {value!r}")
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy as Python's own, anything else as it is."""
+    return value.item() if isinstance(value, numbers.Real) and hasattr(value, "item") else value
 
 
 def bounded(

@@ -108,6 +108,10 @@ def test_a_class_of_ones_own_and_a_made_method_are_described_too() -> None:
     assert described.entry.title == "Pulled" and described.rules["Pulled"].startswith("Pulled: w is pulled back")
     assert described.values == {"pull": 0.25}
     assert catalogue.describe(build_method("fedprox", {"mu": 0.5})).values == {"mu": 0.5}
+    assert catalogue.describe(build_method("fedprox"), mu=7.0).values == {"mu": 7.0}
+    for pulled in (Pulled, Pulled()):
+        with pytest.raises(UserError, match="unknown option of Pulled 'push'; valid: pull"):
+            catalogue.describe(pulled, push=1.0)
     with pytest.raises(UserError, match="unknown algorithm 'fedavgg'; valid: fedavg,"):
         pflrepro.describe("fedavgg")
     with pytest.raises(UserError, match="unknown option of fedprox 'nu'"):

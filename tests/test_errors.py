@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro.errors import UserError, check_range, check_word, unknown
+from pflrepro.experiments.config import Experiment
 
 
 def test_a_valid_word_is_returned_and_another_one_names_the_valid_ones() -> None:
@@ -46,3 +48,13 @@ def test_only_finite_numbers_are_whole_numbers(value: object) -> None:
 def test_a_whole_number_is_returned_as_one() -> None:
     found = check_range("rounds", 3.0, 0, integer=True)
     assert found == 3 and type(found) is int
+
+
+@pytest.mark.parametrize("value", [np.int64(3), np.uint8(3), np.float32(3.0)])
+def test_a_number_of_numpy_is_a_number_of_python(value: object) -> None:
+    assert type(check_range("rounds", value, 0, integer=True)) is int
+    assert type(check_range("rate", np.float32(0.5), 0)) is float
+    experiment = Experiment.for_dataset("ditto", "digits", seed=value, options={"proximal": np.float64(0.25)})
+    assert experiment == Experiment.for_dataset("ditto", "digits", seed=3, options={"proximal": 0.25})
+    with pytest.raises(UserError, match="rounds must be a whole number, not np.True_"):
+        check_range("rounds", np.bool_(True), integer=True)

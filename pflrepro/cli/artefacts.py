@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,7 +193,7 @@ def _artefacts(arguments: argparse.Namespace) -> list[Artefact]:
 
 
 def _by_artefact(rows: list[dict[str, Any]]) -> list[Row]:
-    """A line an artefact: its runs, those of them that are done, time and memory of the others, what lacks."""
+    """A line an artefact: its runs, those of them that are done, time of the others, the largest memory of all, what lacks."""
     lines = []
     for name in dict.fromkeys(row["artefact"] for row in rows):
         own = [row for row in rows if row["artefact"] == name]
@@ -216,7 +217,7 @@ def reproduce(arguments: argparse.Namespace) -> Answer:
     artefacts = _artefacts(arguments)
     if arguments.launcher is not None:
         launcher_of(arguments.launcher)
-    given, pairs = _parameters(arguments), dict(pair.split("=", 1) for pair in arguments.set)
+    given, pairs = _parameters(arguments), _set(arguments.set)
     for name in {*given, *({"store"} if arguments.store else ())} & pairs.keys():
         raise UserError(f"{name} is given twice: by --{name.replace('_', '-')} and by --set")
     prepared = [(artefact, given | read_values(artefact.notebook, pairs)) for artefact in artefacts]
@@ -225,6 +226,17 @@ def reproduce(arguments: argparse.Namespace) -> Answer:
     parts = [_reproduced_text(row) for row in rows]
     parts += [f"failed: {', '.join(failed)}"] if failed else []
     return Answer(rows, "\n".join(parts), code=int(bool(failed)))
+
+
+def _set(texts: Sequence[str]) -> dict[str, str]:
+    """The parameters of --set; `UserError` where one is given twice."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name in pairs:
+            raise UserError(f"{name} is given twice by --set")
+        pairs[name] = value
+    return pairs
 
 
 def _reproduced(artefact: Artefact, parameters: dict[str, Any], arguments: argparse.Namespace, alone: bool) -> Row:
@@ -266,20 +278,28 @@ def redraw(arguments: argparse.Namespace) -> Answer:
     from pflrepro.experiments.store import Store
 
     store, rows = Store(arguments.store), []
-    for artefact in _artefacts(arguments):
+    artefacts = _artefacts(arguments)
+    for artefact in artefacts:
         study = _fullest(artefact, arguments.scale, {"store": store, "data_root": arguments.data_root})
-        outputs = [] if study is None else study.write(arguments.figures)
-        scale = None if study is None else study.scale.name
-        rows.append({"id": artefact.id, "scale": scale, "outputs": [str(path) for path in outputs]})
+        row: Row = {"id": artefact.id, "scale": study and study.scale.name, "outputs": [], "error": None}
+        try:
+            row["outputs"] = [str(path) for path in study.write(arguments.figures)] if study else []
+        except (UserError, RunFailed) as error:  # of several the others go on
+            if len(artefacts) == 1:
+                raise
+            row["error"] = str(error)
+        rows.append(row)
     if arguments.all:
-        rows = [row for row in rows if row["outputs"]]
-    parts = [
-        f"{row['id']} at scale {row['scale']}:\n" + "\n".join(f"  {path}" for path in row["outputs"])
-        if row["outputs"]
-        else f"{row['id']}: nothing was run"
-        for row in rows
-    ]
-    return Answer(rows, "\n".join(parts), code=int(not all(row["outputs"] for row in rows)))
+        rows = [row for row in rows if row["outputs"] or row["error"]]
+    return Answer(rows, "\n".join(map(_redrawn_text, rows)), code=int(not all(row["outputs"] for row in rows)))
+
+
+def _redrawn_text(row: Row) -> str:
+    if row["error"]:
+        return f"{row['id']} at scale {row['scale']}: FAILED: {row['error']}"
+    if not row["outputs"]:
+        return f"{row['id']}: nothing was run"
+    return "\n".join([f"{row['id']} at scale {row['scale']}:", *(f"  {path}" for path in row["outputs"])])
 
 
 def _fullest(artefact: Artefact, scale: str | None, how: dict[str, Any]) -> Study | None:

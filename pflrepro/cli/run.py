@@ -78,7 +78,10 @@ def add(verbs: Any) -> None:
         type=count("--seeds", high=MOST_SEEDS),
         default=1,
         metavar="N",
-        help="run seeds 0 ... N-1 (default: 1)",
+        help="so many, one after the other (default: 1)",
+    )
+    parser.add_argument(
+        "--first-seed", type=count("--first-seed", 0), default=0, metavar="SEED", help="the first of them (default: 0)"
     )
     parser.add_argument(
         "--select",
@@ -169,7 +172,7 @@ def experiments(arguments: argparse.Namespace) -> list[Experiment]:
     return [
         Experiment.for_dataset(name, arguments.dataset, options=options.items(), seed=seed, **given)
         for name, options in _options(methods, arguments.option).items()
-        for seed in range(arguments.seeds)
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     ]
 
 

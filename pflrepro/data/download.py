@@ -53,7 +53,7 @@ def get(
     """
     known = DATASETS if datasets is None else datasets
     say = report or (lambda line: print(line, file=sys.stderr))
-    everything = names is None
+    everything = not names
     rows = []
     failed: dict[str, UserError | DownloadFailed] = {}
     root = data_root(root)
@@ -124,7 +124,7 @@ def verify(
     rows = []
     for name in _names(names, known):
         spec = find(name, known)
-        if names is None and spec.source:
+        if not names and spec.source:
             continue
         state, arrays, detail = _inspect(spec, root)
         rows.append(
@@ -141,9 +141,7 @@ def verify(
 
 
 def _names(names: str | Iterable[str] | None, known: Known) -> list[str]:
-    if names is None:
-        return list(known)
-    return list(dict.fromkeys([names] if isinstance(names, str) else names)) or list(known)
+    return list(dict.fromkeys([names] if isinstance(names, str) else names or known))
 
 
 def _inspect(spec: DatasetSpec, root: str | Path | None) -> tuple[str, Arrays | None, str]:

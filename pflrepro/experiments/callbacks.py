@@ -81,8 +81,11 @@ class Watching:
             raise self._pause
 
     def end(self, runs: Sequence[Run]) -> None:
-        """The pack has come to its end, or none of its runs has."""
+        """The pack has come to its end, or none of its runs has; raises `Paused` where a callback did only now."""
+        before = self._pause
         self._tell("end", runs)
+        if self._pause is not before:
+            raise self._pause
 
     def _tell(self, what: str, *told: Any) -> None:
         for each in list(self._callbacks):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pflrepro.errors import UserError
+from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.result import Run
 from pflrepro.markup import records
 from pflrepro.metrics.accuracy import spread
@@ -175,12 +176,18 @@ def _said(value: Any, digits: int) -> str:
 
 
 def _lines(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    """Label -> runs that differ only in the seed, by their seeds."""
+    """Label -> runs that differ only in the seed, by their seeds; the same asked for of other code or data is another line."""
     groups: dict[str, dict[int, Run]] = {}
     for run in runs:
         _check(run)
-        groups.setdefault(run.experiment.changed(seed=0).canonical(), {})[run.experiment.seed] = run
-    labels = _labels([next(iter(group.values())).experiment for group in groups.values()])
+        made = canonical_json({name: value for name, value in run.identity.items() if name != "seed"})
+        groups.setdefault(run.experiment.changed(seed=0).canonical() + made, {})[run.experiment.seed] = run
+    firsts = [next(iter(group.values())) for group in groups.values()]
+    labels = _labels([run.experiment for run in firsts])
+    labels = [
+        f"{label} ({run.id[:6]})" if labels.count(label) > 1 else label
+        for label, run in zip(labels, firsts, strict=True)
+    ]
     return {
         label: [group[seed] for seed in sorted(group)] for label, group in zip(labels, groups.values(), strict=True)
     }

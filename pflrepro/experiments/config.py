@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -11,7 +12,7 @@ from pflrepro.checked import domains
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, check_range, check_word, plain
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.overrides import Overrides, spelt_out
 from pflrepro.markup import Brief, facts
@@ -171,17 +172,22 @@ class Experiment(Brief):
     @property
     def command(self) -> str:
         """The command that runs it."""
-        parts, preset = [], Experiment.for_dataset("fedavg", self.data.dataset)
-        for own, usual in ((self.data, preset.data), (self.settings, preset.settings)):
+        preset = Experiment.for_dataset("fedavg", self.data.dataset)
+        words = ["pflrepro", "run", "--algorithm", self.algorithm, "--dataset", self.data.dataset]
+        words += ["--model", self.model] if self.model != preset.model else []
+        words += ["--dtype", self.dtype] if self.dtype != preset.dtype else []
+        data = vars(preset.data)
+        if self.data.partition != preset.data.partition or None is self.data.min_size != data["min_size"]:
+            words += ["--partition", self.data.partition]  # that it is named tells the command to take its own minimum
+            named = Experiment.for_dataset("fedavg", self.data.dataset, partition=self.data.partition)
+            data = vars(named.data)
+        for own, usual in ((self.data, data), (self.settings, vars(preset.settings))):
             for name, value in vars(own).items():
-                if value != getattr(usual, name):
-                    parts.append(_option(name, value))
-        model = f" --model {self.model}" if self.model != preset.model else ""
-        model += f" --dtype {self.dtype}" if self.dtype != preset.dtype else ""
-        options = "".join(f" --option {name}={value}" for name, value in self.options)
-        seed = f" --seeds {self.seed + 1}" if self.seed else ""  # this one is the last of them
-        start = f"pflrepro run --algorithm {self.algorithm} --dataset {self.data.dataset}"
-        return start + model + "".join(f" {part}" for part in parts if part) + options + seed
+                words += _option(name, value) if value != usual[name] else []
+        for name, value in self.options:
+            words += ["--option", f"{name}={value}"]
+        words += ["--first-seed", str(self.seed)] if self.seed else []
+        return shlex.join(words)
 
     def method(self) -> Method:
         """The method with its options."""
@@ -248,6 +254,9 @@ def _sorted_options(options: Any) -> Options:
     if isinstance(options, str) or not isinstance(options, Iterable):
         raise UserError(f"options are pairs of a name and a value, not {options!r}")
     pairs = tuple(options.items()) if isinstance(options, Mapping) else tuple(options)
+    pairs = tuple(
+        (pair[0], plain(pair[1])) if isinstance(pair, (tuple, list)) and len(pair) == 2 else pair for pair in pairs
+    )
     for pair in pairs:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
             raise UserError(f"options are pairs of a name and a value, not {pair!r}")
@@ -273,9 +282,9 @@ def _set(target: Any, values: Mapping[str, Any]) -> None:
         object.__setattr__(target, name, value)
 
 
-def _option(name: str, value: Any) -> str:
+def _option(name: str, value: Any) -> list[str]:
     """A setting as `pflrepro run` takes it."""
     flag = name.replace("_", "-")
     if isinstance(value, bool):
-        return f"--{flag}" if value else f"--no-{flag}"
-    return "" if value is None or value == "" else f"--{flag} {value}"
+        return [f"--{flag}" if value else f"--no-{flag}"]
+    return [] if value is None or value == "" else [f"--{flag}", str(value)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pflrepro.errors import RunFailed
+from pflrepro.errors import RunFailed, UserError
 from pflrepro.experiments import environment
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.identity import has_horizon
@@ -37,12 +37,12 @@ def revive(
 
     Raises `UserError` for an unknown moment, `RunFailed` if more than one test sample in a hundred differs.
     """
-    store, round = open_store(store), run.round_of(moment)
+    store, round, machine = open_store(store), run.round_of(moment), Machine(device=device, data_root=data_root)
     whole = has_horizon(run.experiment) and round > 0  # after round 0 nothing is trained
     experiment = run.experiment if whole else run.experiment.with_settings(rounds=round)
-    same = run.environment.get("device") == environment.device_name(device)
+    same = run.environment.get("device") == environment.device_name(machine.device)
     backend = run.environment.get("backend", "auto") if same else "auto"
-    simulation = Machine(device=device, data_root=data_root).simulation([experiment], backend, None)
+    simulation = machine.simulation([experiment], backend, None)
     kept = store.state(run.id, round)
     if kept is not None:
         simulation.restore_seed(0, dict(kept.state))
@@ -72,10 +72,11 @@ def _compare(run: Run, round: int, simulation: Simulation) -> None:
 def _keep(run: Run, store: Store, state: Checkpoint) -> None:
     """Keep the state for the next time, unless somebody else works on the run or the store cannot be written to."""
     lock = store.lock(run.id)
-    if not lock.acquire():
-        return
     try:
-        store.begin(run.id, run.experiment, run.identity)
-        store.keep_state(run.id, state)
+        if lock.acquire():
+            store.begin(run.id, run.experiment, run.identity)
+            store.keep_state(run.id, state)
+    except UserError as error:  # the simulation is there all the same
+        log.warning("the state of run %s after round %d is not kept: %s", run.id, state.round, error)
     finally:
         lock.release()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from pflrepro.errors import RunFailed, UserError, check_range, check_word
+from pflrepro.errors import RunFailed, UserError, check_word
 from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import rounds_to_test
@@ -50,7 +50,8 @@ def run(
     Args:
         store: where runs are kept (a `Store` or its folder).
         data_root: where the data sets are.
-        backend, device, workers, memory: see `pflrepro.simulation.Simulation`; none of them is part of a run's identity.
+        backend, workers, memory: see `pflrepro.simulation.Simulation`; device: `cpu`, `cuda`, `cuda:1` or `auto`. None of them is part
+            of a run's identity.
         progress: show a bar, where there is a terminal or a notebook.
         checkpoint_every: seconds between checkpoints, written after a round; 0 = after every round.
         keep: moments whose states are kept besides the last: `best`, or rounds (see `pflrepro.experiments.revive`).
@@ -71,7 +72,6 @@ def run(
     single = isinstance(experiments, Experiment)
     jobs = identify([experiments] if single else experiments, data_root)
     store = open_store(store)
-    check_range("checkpoint_every", checkpoint_every, 0)
     machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, moments(keep, jobs))
     missing = lacking(jobs, store, machine.keep)
     watching = Watching(callbacks)

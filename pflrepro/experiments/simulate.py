@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,10 @@ def simulate(
     if rounds is not None:
         check_range("rounds", rounds, 1, integer=True)
     chosen = [experiments] if isinstance(experiments, Experiment) else list(experiments)
-    if not chosen or len({replace(each, seed=0) for each in chosen}) != 1:
+    for each in chosen:
+        if not isinstance(each, Experiment):
+            raise UserError(f"simulate takes experiments, not {type(each).__name__} {each!r}")
+    if len({each.changed(seed=0) for each in chosen}) != 1:
         raise UserError("a simulation is made of experiments that differ in nothing but the seed, one at least")
     machine = Machine(device=device, data_root=data_root)
     simulation = machine.simulation(chosen, backend, workers)

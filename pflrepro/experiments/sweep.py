@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.cores import usable_cores
 from pflrepro.data.root import data_root as chosen_root
 from pflrepro.errors import RunFailed, UserError, check_range
-from pflrepro.experiments.callbacks import Callback
+from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import Job
 from pflrepro.experiments.launchers import Launcher, Outcome, Task, launcher_of, processes, serial
@@ -20,6 +20,7 @@ from pflrepro.experiments.result import Moment
 from pflrepro.experiments.run import identify, lacking, moments, open_store, packs, run
 from pflrepro.experiments.runs import Runs
 from pflrepro.experiments.stopping import listening, saved_first_in_a_job
+from pflrepro.experiments.training import Machine
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
@@ -99,6 +100,9 @@ def sweep(
     launch = launcher if callable(launcher) else launcher_of(launcher)
     if jobs is not None:
         check_range("jobs", jobs, 1, integer=True)
+    # what each task would refuse; which devices there are is known where it runs
+    Machine(backend, checkpoint_every=checkpoint_every)
+    Watching(callbacks)
     store = open_store(store)
     identified = identify(experiments, data_root)
     kept = moments(keep, identified)

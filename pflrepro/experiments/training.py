@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pflrepro.errors import CorruptFile, Paused, RunFailed
+from pflrepro.device import BACKENDS, resolve_device
+from pflrepro.errors import CorruptFile, Paused, RunFailed, check_range, check_word
 from pflrepro.experiments import environment
 from pflrepro.experiments.callbacks import Watching
 from pflrepro.experiments.checkpoint import Checkpoint
@@ -51,6 +52,11 @@ class Machine:
     simulate: Callable[..., Any] | None = None
     data_root: str | Path | None = None
     keep: tuple[Moment, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_word("backend", self.backend, BACKENDS)
+        check_range("checkpoint_every", self.checkpoint_every, 0)
+        object.__setattr__(self, "device", resolve_device(self.device))
 
     def simulation(self, experiments: Sequence[Experiment], backend: str, workers: int | None) -> Any:
         """The engine for these experiments, which differ in nothing but the seed, before its first round."""

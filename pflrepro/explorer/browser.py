@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
+import numpy as np
 from itables.widget import ITable
 
 from pflrepro.experiments.compare import Compared
@@ -89,8 +90,10 @@ class Browser(Displayed):
 
 def _chosen(frame: pd.DataFrame, filter: dict[str, Any]) -> pd.DataFrame:
     check_filter(filter)
-    kept = [fits(line, filter) for line in frame[list(filter)].to_dict("records")] if filter else slice(None)
-    return frame[kept].reset_index(drop=True)
+    if not filter:
+        return frame
+    kept = [fits(line, filter) for line in frame[list(filter)].to_dict("records")]
+    return frame.loc[np.array(kept, bool)].reset_index(drop=True)  # an empty list would choose columns
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:

@@ -46,7 +46,7 @@ def explore(
     dataset: str = "digits",
     algorithm: str = "fedavg",
     *,
-    also: Sequence[str] = (),
+    also: str | Sequence[str] = (),
     store: Store | str | Path | None = None,
     data_root: str | Path | None = None,
     **how: Any,
@@ -57,7 +57,8 @@ def explore(
 
     Args:
         dataset, algorithm: what it starts with.
-        also: methods of your own, `my_module:MyMethod`. store, data_root, how (backend, device, workers): see `pflrepro.run`.
+        also: a method of your own, `my_module:MyMethod`, or several.
+        store, data_root, how (backend, device, workers): see `pflrepro.run`.
 
     Example, the same without a screen:
         explorer = pflrepro.explore("digits")
@@ -65,7 +66,8 @@ def explore(
         explorer.run(), explorer.wait()
         explorer.runs
     """
-    return Explorer(dataset, algorithm, also=also, store=store, data_root=data_root, how=how)
+    own = [also] if isinstance(also, str) else also
+    return Explorer(dataset, algorithm, also=own, store=store, data_root=data_root, how=how)
 
 
 class Explorer(Displayed):

@@ -62,7 +62,7 @@ def confusion(labels: Any, predicted: Any, classes: int) -> np.ndarray:
         [[1, 0], [1, 1]]
     """
     labels, predicted = _checked(labels, predicted)
-    classes = check_range("classes", int(classes) if isinstance(classes, np.integer) else classes, 1, integer=True)
+    classes = check_range("classes", classes, 1, integer=True)
     _check_classes("label", labels, classes)
     _check_classes("prediction", predicted, classes)
     flat = predicted.reshape(-1, len(labels))

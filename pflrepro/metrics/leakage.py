@@ -258,7 +258,7 @@ class Attack:
         check_range("attack's rate", self.lr, 0, open_low=True)
         for name, low in (("steps", 0), ("inner", 1), ("restarts", 1)):
             check_range(f"attack's {name}", getattr(self, name), low, integer=True)
-        check_range("attack's seed", int(self.seed) if isinstance(self.seed, np.integer) else self.seed, integer=True)
+        check_range("attack's seed", self.seed, integer=True)
         for name in ("low", "high"):
             check_range(f"attack's {name}", getattr(self, name))
         if not self.low < self.high:

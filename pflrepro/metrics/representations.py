@@ -170,7 +170,7 @@ def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed:
     """
     from sklearn.manifold import TSNE
 
-    check_range("seed of t-SNE", int(seed) if isinstance(seed, np.integer) else seed, 0, 2**32 - 1, integer=True)
+    check_range("seed of t-SNE", seed, 0, 2**32 - 1, integer=True)
     parts = [check_features(part.z if isinstance(part, Features) else part) for part in snapshots]
     lengths = sorted({part.shape[1] for part in parts})
     if len(lengths) != 1:

@@ -285,7 +285,7 @@ class Artefact:
     @property
     def trains(self) -> bool:
         """Whether anything is trained for it; where nothing is, all its scales are the same."""
-        return bool(self.rows)
+        return bool(self.columns)
 
     @property
     def row_keys(self) -> tuple[str, ...]:
@@ -313,12 +313,18 @@ class Artefact:
         return found
 
     def row(self, name: str) -> Row:
-        """The row of that key, label or method; `UserError` lists the keys."""
+        """The row of that key, label or, where it is one row's alone, method; `UserError` lists the keys."""
         for row in self.rows:
             if name.lower() in (row.key.lower(), row.label.lower()):
                 return row
+        method = canonical_name(name.lower())
+        same = [row for row in self.rows if canonical_name(row.algorithm) == method]
+        if len(same) == 1:
+            return same[0]
         known = unknown(f"row of {self.id}", name, self.row_keys)
-        if canonical_name(name).split("+")[0] in ALGORITHMS:
+        if same:
+            raise UserError(f"{known}; of this method are: {', '.join(row.key for row in same)}")
+        if method.split("+")[0] in ALGORITHMS:
             raise UserError(f"{known}; a method that it does not compare stands beside its rows with also=[{name!r}]")
         raise known
 
@@ -339,7 +345,7 @@ class Artefact:
         return ": ".join(filter(None, (column.group, self.label_of(column))))
 
     def chosen_rows(self, scale: Scale, methods: tuple[str, ...] = ()) -> tuple[Row, ...]:
-        """The rows that are run: the scale's own, or those asked for (by key or label)."""
+        """The rows that are run: the scale's own, or those asked for (see `row`)."""
         keys = {self.row(name).key for name in methods} if methods else scale.rows
         return tuple(row for row in self.rows if keys is None or row.key in keys)
 

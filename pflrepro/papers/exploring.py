@@ -7,6 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from pflrepro.errors import UserError
 from pflrepro.experiments.result import Run
 from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, note
@@ -66,8 +67,11 @@ class CellExplorer(Displayed):
 
     # ---- a cell --------------------------------------------------------------------------------------------------------------
     def pick(self, row: str, column: str) -> None:
-        """Show a cell, as a click on it does; `UserError` for a row or column that the artefact has not got."""
+        """Show a cell, as a click on it does; `UserError` for one that the artefact has not got."""
         key = self.study.artefact.row(row).key, self.study.artefact.column(column).key
+        if key not in self.study.cells:
+            there = [one for one, where in self.study.cells if where == key[1]]
+            raise UserError(f"{key[0]} has no cell in column {key[1]}; rows that have one: {', '.join(there)}")
         before = [each for each in self.picked if each != key] if self.keep.value else []
         self.picked = [*before, key]
         for each, button in self.buttons.items():

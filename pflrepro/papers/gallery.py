@@ -73,9 +73,14 @@ def _line(card: ScoreCard, artefact: Artefact, figures: Path) -> list[str]:
 def picture(artefact: Artefact, figures: Path) -> str:
     """The committed picture of an artefact below `figures`, the main one where it has several; "" where there is none."""
     main = figures / f"{artefact.id}.png"
-    others = sorted(main.parent.glob(f"{main.stem}-*.png"))
-    mine = [path for path in others if f"{artefact.paper}/{path.stem}" not in ARTEFACTS and "-smoke" not in path.stem]
+    others = sorted(path for path in main.parent.glob(f"{main.stem}-*.png") if "-smoke" not in path.stem)
+    mine = [path for path in others if _owner(f"{artefact.paper}/{path.stem}") == artefact.id]
     return next((f"{artefact.paper}/{path.name}" for path in [main, *mine] if path.exists()), "")
+
+
+def _owner(stem: str) -> str:
+    """The artefact that a picture belongs to: the longest id that its name begins with (`fedbr/table7-times` before `fedbr/table7`)."""
+    return max((id for id in ARTEFACTS if f"{stem}-".startswith(f"{id}-")), key=len, default="")
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -89,7 +89,7 @@ class Cell:
 
     def __repr__(self) -> str:
         unit = f" {self.measure.unit}" if self.measure.unit else ""
-        seeds = f"{unit} of {span(*[len(self.runs)] * 2, 'run')}"
+        seeds = f"{unit} of {span([len(self.runs)], 'run')}"
         ours = self._said(self.ours, self.spread) + seeds if self.runs else "not run"
         printed = self._said(self.published, self.published_std)
         return f"Cell({self.row.label}, {self.column.setting.label}: published {printed}, {self._whose} {ours})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from pflrepro.papers.artefact import SAME, Column
@@ -31,13 +31,14 @@ def summary(study: Studied) -> Sentences:
     if not study.artefact.trains:
         return Sentences([f"Nothing is trained for it: it is counted, exactly. {study.verdict}."])
     run = [cell for cell in study.cells.values() if cell.runs]
-    there = sum(study.has(row, column) for row in study.rows for column in study.columns)
-    rounds = span(min((cell.rounds for cell in run), default=0), max((cell.rounds for cell in run), default=0), "round")
+    rows = {row.key: row for row in (*study.trained, *(cell.row for cell in run))}.values()
+    there = sum(study.has(row, column) for row in rows for column in study.columns)
     done = f"{len(run)} of the {there} cells of scale {study.scale.name} were run"
     if not run:
         reasons = list(dict.fromkeys(cell.reason for cell in study.cells.values() if cell.reason))
         return Sentences([f"{done}: {'; '.join(reasons[:MOST])}."])
-    found = [f"{done}, with {span(*_ends(len(cell.runs) for cell in run), 'seed')} and {rounds}."]
+    seeds, rounds = span((len(cell.runs) for cell in run), "seed"), span((cell.rounds for cell in run), "round")
+    found = [f"{done}, with {seeds} and {rounds}."]
     if study.scale.stand_in:
         data = ", ".join(dict.fromkeys(study.setting(cell.column).dataset for cell in run))
         found.append(
@@ -47,11 +48,6 @@ def summary(study: Studied) -> Sentences:
         return Sentences(found)
     found += [*_rankings(study), *_claims(study), *_published(study, run), *_curves(study, run)]
     return Sentences(found)
-
-
-def _ends(values: Iterable[int]) -> tuple[int, int]:
-    known = list(values)
-    return min(known), max(known)
 
 
 # ---- who is best -------------------------------------------------------------------------------------------------------------------
@@ -79,7 +75,7 @@ def _ranking(study: Studied, column: Column, cells: Sequence[Cell]) -> str:
         where += f" (here {study.setting(column).label})"
     ahead = number(abs(first.ours - second.ours), first.digits)
     said = f"{where}: {first.row.label} has the best {what}, {_said(first)}, {ahead} from {second.row.label}"
-    said += ", the next" if _apart(first, second) else ", the next; their 95 % intervals overlap"
+    said += ", the next; their 95 % intervals overlap" if _overlap(first, second) else ", the next"
     return f"{said}." if len(cells) == 2 else f"{said}. The last is {last.row.label} with {_said(last)}."
 
 
@@ -88,9 +84,10 @@ def _said(cell: Cell) -> str:
     return number(cell.ours, cell.digits) + unit
 
 
-def _apart(one: Cell, other: Cell) -> bool:
+def _overlap(one: Cell, other: Cell) -> bool:
+    """Whether both have intervals, and these overlap."""
     (low, high, _), (other_low, other_high, _) = one.interval(), other.interval()
-    return low > other_high or high < other_low
+    return low <= other_high and other_low <= high
 
 
 # ---- claims ------------------------------------------------------------------------------------------------------------------------
@@ -129,16 +126,19 @@ def _published(study: Studied, run: Sequence[Cell]) -> list[str]:
     if not same:
         return ["No cell was run at the paper's own setting: orderings are compared with it, levels are not."]
     within = sum(cell.verdict(study.artefact, study.outcomes) == WITHIN for cell in same)
-    away = [cell.ours - cell.published for cell in same]
-    ends = (
-        f"{number(min(away), sign=True)} to {number(max(away), sign=True)}"
-        if len(away) > 1
-        else number(away[0], sign=True)
+    units = dict.fromkeys(cell.measure.unit for cell in same)
+    ends = "; ".join(
+        _from_to([cell.ours - cell.published for cell in same if cell.measure.unit == unit], unit) for unit in units
     )
     cells = f"the {len(same)} cells" if len(same) > 1 else "the one cell"
     return [
         f"Of {cells} at the paper's own setting {within} agree with it within the tolerance; ours minus published: {ends}."
     ]
+
+
+def _from_to(differences: Sequence[float], unit: str) -> str:
+    ends = dict.fromkeys(number(each, sign=True) for each in (min(differences), max(differences)))
+    return " to ".join(ends) + (f" {unit}" if unit else "")
 
 
 def _curves(study: Studied, run: Sequence[Cell]) -> list[str]:
@@ -152,9 +152,7 @@ def _curves(study: Studied, run: Sequence[Cell]) -> list[str]:
         losses[cell.row.label] = max(lost, losses.get(cell.row.label, 0.0))
     falling = [f"{row} {number(lost, 1)}" for row, lost in losses.items() if lost > LOST]
     if falling:
-        found.append(
-            f"Points of test accuracy lost from the best round, which is what is printed, to the last: {_some(falling)}."
-        )
+        found.append(f"Points of test accuracy lost from the best round to the last: {_some(falling)}.")
     return found
 
 

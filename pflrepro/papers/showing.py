@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -30,17 +30,12 @@ def caption(study: Studied) -> str:
     if not run:
         return f"scale {study.scale.name}: nothing run yet"
     data = ", ".join(dict.fromkeys(study.setting(cell.column).label for cell in run))
-    seeds = span(*_ends(len(cell.runs) for cell in run), "seed")
-    rounds = span(*_ends(cell.rounds for cell in run), "round")
+    seeds = span((len(cell.runs) for cell in run), "seed")
+    rounds = span((cell.rounds for cell in run), "round")
     rules = "; ".join(dict.fromkeys(cell.measure.rule for cell in run if cell.measure.rule))
     levels = dict.fromkeys(study.level(cell.column) for cell in run if cell.level != SAME)
     said = "; ".join((f"scale {study.scale.name}", data, seeds, rounds, *filter(None, (rules,)), *levels))
     return said
-
-
-def _ends(values: Any) -> tuple[int, int]:
-    found = list(values)
-    return min(found), max(found)
 
 
 # ---- claims ----------------------------------------------------------------------------------------------------------------------
@@ -132,7 +127,7 @@ def _column_line(study: Studied, column: Column) -> dict[str, str]:
     setting = study.setting(column)
     protocol = setting.settings
     who = "all clients" if protocol.participation == 1 else f"{100 * protocol.participation:g} % of the clients"
-    work = f"{protocol.local_steps} steps" if protocol.local_steps else span(*[protocol.local_epochs] * 2, "epoch")
+    work = f"{protocol.local_steps} steps" if protocol.local_steps else span([protocol.local_epochs], "epoch")
     return {
         "column": study.artefact.name_of(column),
         "what is trained": setting.label,
@@ -149,7 +144,21 @@ def _column_line(study: Studied, column: Column) -> dict[str, str]:
 
 def _row_line(study: Studied, row: Row) -> dict[str, str]:
     defaults = hyperparameters(row.algorithm)
-    given = {name: value for name, value in row.options if defaults.get(name) != value}
-    options = ", ".join(f"{name}={value}" for name, value in given.items())
-    changes = ", ".join(f"{name}={value}" for name, value in (*row.changes, *row.setting))
-    return {"row": row.label, "method": row.algorithm, "options": options, "changed": changes, "note": row.note}
+    given = [(name, value) for name, value in row.options if defaults.get(name) != value]
+    settings = [study.setting(column) for column in study.columns if study.has(row, column)]
+    models, data = ({getattr(each, name) for each in settings} for name in ("model", "dataset"))
+    places = [each for each in row.by_model if each[0] in models] + [each for each in row.by_data if each[0] in data]
+    options = [_pairs(given), *(f"on {where}: {_pairs(own)}" for where, own in places)]
+    if scaled := study.scale.options.get(row.key):
+        options.append(f"at scale {study.scale.name}: {_pairs(scaled.items())}")
+    return {
+        "row": row.label,
+        "method": row.algorithm,
+        "options": "; ".join(filter(None, options)),
+        "changed": _pairs((*row.changes, *row.setting)),
+        "note": row.note,
+    }
+
+
+def _pairs(named: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in named)

@@ -38,7 +38,7 @@ class Studied:
 
     Attributes:
         seeds: so many (None: the scale's).
-        methods: keys or labels of the rows to train (empty: the scale's own); the table shows whatever the store holds.
+        methods: the rows to train, by key, label or method (empty: the scale's own); the table shows whatever the store holds.
         also: rows of one's own, beside the paper's.
         device: where models are looked at.
         revives: whether models are, for what is not measured yet; False: everything is only read.
@@ -266,7 +266,8 @@ class Studied:
     def command(self) -> str:
         """The command that makes this study."""
         seeds = f" --seeds {self.asked_seeds}" if self.asked_seeds is not None else ""
-        methods = f" --methods {','.join(self.methods)}" if self.methods else ""
+        keys = ",".join(self.artefact.row(name).key for name in self.methods)
+        methods = f" --methods {keys}" if keys else ""
         also = "".join(f" --also {self.artefact.row(key).algorithm}" for key in self.also)
         return f"pflrepro reproduce {self.artefact.id} --scale {self.scale.name}{seeds}{methods}{also}"
 

@@ -48,7 +48,7 @@ class Study(Studied):
 
     Attributes:
         artefact: its id, or one of one's own.
-        methods: the rows to train, by key or label.
+        methods: the rows to train, by key, label or method.
         also: methods of one's own beside the paper's, classes, `module:Class` or registered names.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.markup import table
@@ -38,9 +38,10 @@ def probability(p: float) -> str:
     return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
-def span(low: float, high: float, word: str) -> str:
-    """`1 seed`, `3 seeds`, `2 to 3 seeds`."""
-    low, high = int(low), int(high)
+def span(counts: Iterable[int], word: str) -> str:
+    """From the least of the counts to the largest: `1 seed`, `3 seeds`, `2 to 3 seeds`."""
+    known = list(counts)
+    low, high = min(known), max(known)
     if low == high:
         return f"{low:,} {word}{'' if low == 1 else 's'}"
     return f"{low:,} to {high:,} {word}s"

@@ -23,7 +23,7 @@ def test_doctor_finds_a_healthy_house(capsys) -> None:
     assert report["problems"] == []
     assert report["devices"][0]["name"] == "cpu"
     assert report["versions"]["torch"]
-    assert report["kernel"] is True
+    assert report["versions"]["ipykernel"]
     assert (report["store"]["finished"], report["store"]["unfinished"]) == (0, 0)
 
 
@@ -43,6 +43,13 @@ def test_doctor_repairs_a_store_on_request(capsys, tmp_path: Path) -> None:
         f"run folder {made.id} was damaged (config.json is not what was written) and is set aside"
     ]
     assert report["problems"] == [] and report["store"]["finished"] == 0
+
+
+def test_doctor_never_says_none_for_a_folder(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("PFLREPRO_STORE", "/dev/null")
+    monkeypatch.setenv("PFLREPRO_DATA", "/dev/null")
+    report = answer(capsys, "doctor", code=1)
+    assert (report["store"]["root"], report["data_root"]) == ("unknown", "unknown") and len(report["problems"]) > 1
 
 
 def test_doctor_reports_what_is_broken_and_goes_on(capsys, monkeypatch, tmp_path: Path) -> None:

@@ -184,6 +184,7 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
             ["reproduce", "demo/digits", "--set", "seeds=1", "--seeds", "2"],
             r"seeds is given twice: by --seeds and by --set",
         ),
+        (["reproduce", "demo/digits", "--set", "seeds=1", "--set", "seeds=2"], r"seeds is given twice by --set"),
         (
             ["reproduce", "demo/digits", "--set", "store=a", "--store", "a"],
             r"store is given twice: by --store and by --set",

@@ -128,6 +128,8 @@ def test_a_damaged_run_is_not_shown(capsys, made: Run, store: Store) -> None:
             "pfedfda", "cifar10-s", options=(("coefficients", "none"),), rounds=3, sampling="number", proxy="mnist"
         ),
         Experiment.for_dataset("apfl", "fmnist", options=(("adaptive", True),), closing=True, participation_low=0.1),
+        Experiment.for_dataset("local", "digits", partition="lda:0.1", min_size=10, seed=1001),
+        Experiment.for_dataset("ditto", "digits", partition="file:/a folder/p$1.npz"),
     ],
     ids=lambda each: each.algorithm,
 )
@@ -135,7 +137,20 @@ def test_the_command_of_a_run_makes_the_same_run(experiment: Experiment, made: R
     shown = Run(made.id, experiment, made.identity, made.history, made.environment, made.folder)
     program, *words = shlex.split(shown.command)
     assert program == "pflrepro"
-    assert cli.run.experiments(cli.read(cli.build_parser(), words))[-1] == experiment
+    assert asked(words) == [experiment]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[2] / "figures" / "runs").glob("*.npz")), ids=lambda path: path.stem
+)
+def test_the_command_of_a_committed_run_asks_for_the_same_run(path: Path) -> None:
+    experiment = compact.read(path).experiment
+    _, *words = shlex.split(experiment.command)
+    assert asked(words) == [experiment]
+
+
+def asked(words: list[str]) -> list[Experiment]:
+    return cli.run.experiments(cli.read(cli.build_parser(), words))
 
 
 def sizes(store: Store) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pflrepro import cli
-from pflrepro.errors import MissingData
+from pflrepro.errors import MissingData, UserError
 from pflrepro.experiments.store import Store
 
 
@@ -252,6 +252,26 @@ def test_redraw_shows_the_most_exact_scale_that_has_a_run(capsys, monkeypatch, t
     assert (row["scale"], row["outputs"]) == ("fast", [str(tmp_path / "figure4.md")])
     assert not written[0].revives, "nothing is trained"
     assert answer(capsys, "redraw", "dbe/figure4", "--scale", "paper", code=1)[0]["outputs"] == []
+
+
+def test_redraw_goes_on_after_one_that_cannot_be_written(capsys, monkeypatch, tmp_path: Path) -> None:
+    from pflrepro.papers.studies import Study
+
+    def write(self: Study, out: str) -> list[Path]:
+        if self.artefact.id == "fedbr/table9":
+            raise UserError("not measured yet")
+        return [Path(out) / f"{self.artefact.id}.md"]
+
+    monkeypatch.setattr(Study, "write", write)
+    asked = ("redraw", "fedbr/table8", "fedbr/table9", "fedbr/table11", "--figures", str(tmp_path))
+    found = answer(capsys, *asked, code=1)
+    assert [(row["id"], len(row["outputs"]), row["error"]) for row in found] == [
+        ("fedbr/table8", 1, None),
+        ("fedbr/table9", 0, "not measured yet"),
+        ("fedbr/table11", 1, None),
+    ]
+    assert cli.main(list(asked)) == 1
+    assert "fedbr/table9 at scale paper: FAILED: not measured yet" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("run", "shown"), [({"fast": 2, "paper": 1}, "fast"), ({"fast": 2, "paper": 2}, "paper")])

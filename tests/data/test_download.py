@@ -244,6 +244,12 @@ def test_sources_that_decode_to_something_else_are_refused(tmp_path: Path, sourc
     assert {path.name for path in (tmp_path / "tiny").iterdir()} == {".lock"}
 
 
+def test_no_names_are_all_names(tmp_path: Path, sources: dict[str, bytes]) -> None:
+    placed = {"tiny": replace(tiny_spec(sources, ""), mirrors=())}
+    (row,) = get([], tmp_path, datasets=placed)
+    assert row == get(None, tmp_path, datasets=placed)[0] and row["action"] == "by hand"
+
+
 def test_names_and_roots_are_checked(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="unknown data set 'minst'; valid: mnist"):
         get(["minst"], tmp_path)

@@ -141,6 +141,18 @@ def test_one_that_pauses_stops_the_run_which_goes_on_from_there(quick, fake, mak
     assert make.same_but_timings(again.history, quick(make.experiment(), store=Store(tmp_path / "whole")).history)
 
 
+def test_one_that_pauses_at_the_end_stops_what_would_be_trained_next(quick, fake, make) -> None:
+    class One(Recorder):
+        def end(self, runs) -> None:
+            super().end(runs)
+            raise Paused("one is enough")
+
+    one = One()
+    with pytest.raises(Paused, match="one is enough"):
+        quick([make.experiment(), make.experiment(lr=0.5)], one)
+    assert len(fake.built) == 1 and [told[0] for told in one.told].count("end") == 1
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

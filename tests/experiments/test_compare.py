@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,14 @@ def test_labels_tell_what_differs_and_nothing_else() -> None:
     sweep = [finished(row, algorithm="fedprox", options=options) for options in ((), (("mu", 0.1),), (("mu", 1.0),))]
     assert labels(finished(row), *sweep) == ["fedavg", "fedprox", "fedprox, mu=0.1", "fedprox, mu=1.0"]
     assert labels(finished(row, 0), finished(row, 1), finished(row, 1)) == ["fedavg"]
+
+
+def test_the_same_asked_for_of_other_code_is_another_line() -> None:
+    old, new = (
+        replace(finished([[1, 1, 0]]), id=id, identity={"engine_revision": number})
+        for number, id in enumerate(("abcdef01", "0123456789"))
+    )
+    assert list(pflrepro.compare([old, new]).runs.items()) == [("fedavg (abcdef)", [old]), ("fedavg (012345)", [new])]
 
 
 def test_it_shows_itself() -> None:

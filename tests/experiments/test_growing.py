@@ -320,6 +320,18 @@ def test_a_revived_run_is_the_simulation_at_that_moment(name: str, make, store: 
         assert revive(finished, moment, store=store).round == round
 
 
+def test_a_run_is_revived_where_its_state_cannot_be_kept(make, store: Store, caplog) -> None:
+    finished = run(make.experiment(), store=store, **LOOP)
+    store.drop_states(finished.id)
+    for lock in (store.root / "locks").iterdir():
+        lock.unlink()
+    (store.root / "locks").rmdir()
+    (store.root / "locks").write_text("a file where a folder belongs")
+    with caplog.at_level(logging.WARNING, logger="pflrepro.revive"):
+        assert revive(finished, store=store).round == finished.rounds
+    assert [record.getMessage() for record in caplog.records if "is not kept: cannot lock" in record.getMessage()]
+
+
 def test_a_run_whose_state_is_damaged_is_revived_all_the_same(make, store: Store, caplog) -> None:
     asked = make.experiment(rounds=3, partition="dirichlet:0.5+train-share=0.1")
     finished = run(asked, store=store, **LOOP)

@@ -7,6 +7,7 @@ import pytest
 
 import pflrepro
 from pflrepro.errors import UserError
+from pflrepro.experiments.revive import revive
 
 ASKED = {"clients": 5, "rounds": 3, "model": "mlp"}
 
@@ -28,3 +29,19 @@ def test_it_can_stop_early_and_refuses_what_cannot_be_one_simulation() -> None:
             pflrepro.simulate(wrong)
     with pytest.raises(UserError, match="rounds"):
         pflrepro.simulate(one, rounds=0)
+    for wrong in ("fedavg", ["fedavg"]):
+        with pytest.raises(UserError, match="simulate takes experiments, not str"):
+            pflrepro.simulate(wrong)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused_before_anything_is_made(device: str, tmp_path) -> None:
+    one = pflrepro.Experiment.for_dataset("fedavg", "digits", **ASKED | {"rounds": 0})
+    made = pflrepro.run(one, store=tmp_path, device="auto", progress=False)
+    for call in (
+        lambda: pflrepro.simulate(one, device=device),
+        lambda: pflrepro.run(one.changed(seed=1), store=tmp_path, device=device),
+        lambda: revive(made, store=tmp_path, device=device),
+    ):
+        with pytest.raises(UserError, match=f"no device '{device}' on this machine; valid: auto, cpu"):
+            call()

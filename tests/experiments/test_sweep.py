@@ -78,6 +78,13 @@ def test_bad_input_is_refused_first(store, engine, make):
         sweep(make.seeds(0), "process", store=store)
     with pytest.raises(UserError, match="jobs must be a whole number >= 1, not 0"):
         sweep(make.seeds(0), jobs=0, store=store)
+    for how, said in (
+        ({"backend": "lop"}, "unknown backend 'lop'; valid: loop"),
+        ({"checkpoint_every": -1}, "checkpoint_every must be a number >= 0, not -1"),
+        ({"callbacks": [3]}, "3 is none: it lacks start"),
+    ):
+        with pytest.raises(UserError, match=said):
+            sweep(make.seeds(0), store=store, **how)
     assert engine.built == []
 
 

@@ -101,4 +101,5 @@ def test_the_table_needs_no_network_and_holds_every_line(store: pflrepro.Store) 
 def test_an_empty_store_has_a_table_too(tmp_path: Path) -> None:
     browser = pflrepro.browse(tmp_path / "nothing")
     assert browser.frame.empty and "0 runs of" in browser._repr_mimebundle_()["text/html"]
+    assert pflrepro.browse(tmp_path / "nothing", dataset="digits").frame.empty
     assert not (tmp_path / "nothing").exists()

@@ -52,6 +52,9 @@ def test_a_cell_without_runs_says_how_to_get_them(explorer) -> None:
     assert "no finished run" in text(explorer._cell.value) and explorer._pictures.value == ""
     with pytest.raises(UserError, match="fedavgg"):
         explorer.pick("fedavgg", "practical/digits")
+    without = papers.study("dbe/table6", "fast").explore()
+    with pytest.raises(UserError, match=r"fedavg has no cell in column mr; rows that have one: .*ditto"):
+        without.pick("fedavg", "mr")
 
 
 def test_without_widgets_it_is_the_table(explorer) -> None:

@@ -13,6 +13,7 @@ from helpers.runs import fill, make_artefact
 from pflrepro.errors import UserError
 from pflrepro.experiments.store import Store
 from pflrepro.papers import outputs
+from pflrepro.papers.artefact import Scale, row
 from pflrepro.papers.studies import Study
 from pflrepro.papers.views.table import Table
 
@@ -107,6 +108,17 @@ def test_a_study_shows_itself_before_anything_runs(make) -> None:
     for part in ("<h3>A fake</h3>", "What it is.", "dirichlet:0.5, 5 clients", "batch 10, rate 0.1", "FedAvg+DBE"):
         assert part in html, part
     assert "<p>Not part of this scale: two classes: FMNIST.</p>" in html
+
+
+def test_a_study_shows_the_options_of_each_network_and_data_set_and_of_its_scale(make) -> None:
+    rows = (
+        row("DBE", "fedavg+dbe", mr_momentum=0.5, by_model={"mlp": {"kappa": 9.0}, "cnn4": {"kappa": 7.0}}),
+        row("Ditto", by_data={"digits": {"proximal": 0.25}}),
+    )
+    scale = Scale("fast", "few", rounds=2, options={"ditto": {"personal_steps": 3}})
+    html = make("fast", make_artefact(rows=rows, claims=(), scales=(scale,)))._repr_html_()
+    assert "mr_momentum=0.5; on mlp: kappa=9.0" in html and "kappa=7.0" not in html
+    assert "on digits: proximal=0.25; at scale fast: personal_steps=3" in html
 
 
 def test_nothing_is_logged_about_a_store_that_is_not_there(make, caplog) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from helpers.runs import fill, make_artefact
+from helpers.runs import ON_PAIRS, ON_SKEWED, PAIRS, PRINTED, SKEWED, fill, make_artefact
 
 from pflrepro import papers
 from pflrepro.errors import UserError
 from pflrepro.experiments.store import Store
 from pflrepro.papers import outputs, template
-from pflrepro.papers.artefact import Scale
+from pflrepro.papers.artefact import Scale, column
+from pflrepro.papers.measures import Measure, Value
 from pflrepro.papers.studies import Study
 from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.table import Table
@@ -57,6 +58,32 @@ def test_intervals_that_overlap_and_what_is_lost_to_the_last_round_are_said(make
     assert said.endswith("to the last: FedAvg+DBE 6.0.")
 
 
+def test_what_has_no_interval_does_not_overlap_and_rows_outside_the_scale_do_not_count(make) -> None:
+    measure = Measure(
+        "largest", "largest", lambda evidence: Value(float(evidence.history["correct"].max())), better="higher"
+    )
+    columns = (column("skewed", SKEWED, measure, label="FMNIST"),)
+    scale = Scale("fast", "few", rounds=4, rows=("fedavg", "fedavg+dbe"))
+    study = make("fast", columns=columns, claims=(), scales=(scale,))
+    fill(study, "fedavg", "skewed", curve(80, 80))
+    fill(study, "fedavg+dbe", "skewed", curve(90, 90))
+    said = study.summary()
+    assert said[0] == "2 of the 2 cells of scale fast were run, with 1 seed and 4 rounds."
+    assert said[1] == "FMNIST: FedAvg+DBE has the best largest, 18.00 %, 2.00 from FedAvg, the next."
+
+
+def test_differences_from_the_print_are_said_a_unit(make) -> None:
+    moments = Measure("rounds", "rounds", lambda evidence: Value(7.0), unit="rounds", metric="accuracy")
+    columns = (
+        column("pairs", PAIRS, label="pairs", **PRINTED, **ON_PAIRS),
+        column("skewed", SKEWED, moments, label="skewed", **PRINTED, **ON_SKEWED),
+    )
+    study = make(columns=columns, claims=(), scales=(Scale("paper", "all"),))
+    for where in ("pairs", "skewed"):
+        fill(study, "fedavg", where, curve(80, 80))
+    assert study.summary()[-1].endswith("ours minus published: -0.41 %; -78.85 rounds.")
+
+
 def test_a_curve_that_still_rises_is_said_to(make) -> None:
     study = make("fast", scales=(Scale("fast", "few", rounds=2),))
     fill(study, "fedavg", "skewed", [10, 20, 30])
@@ -81,6 +108,8 @@ def test_nothing_run_and_nothing_to_train_are_said_too(make) -> None:
     assert nothing.startswith("0 of the 6 cells of scale paper were run: no finished run in the store")
     [counted] = papers.study("fedbr/table9", "smoke").summary()
     assert counted.startswith("Nothing is trained for it: it is counted, exactly.")
+    beside = papers.study("fedbr/table9", "smoke", also=["fedprox"])
+    assert beside.anything_run and beside.summary() == [counted], "a method of one's own has no cell in it"
 
 
 # ---- heads -------------------------------------------------------------------------------------------------------------------------

@@ -348,8 +348,12 @@ def test_wrong_names_are_refused_in_one_line(make, how, message: str) -> None:
 def test_wrong_rows_columns_and_artefacts_name_the_nearest() -> None:
     artefact = make_artefact()
     assert artefact.row("fedavg+DBE").key == "fedavg+dbe" and artefact.column("Pairs").key == "pairs"
-    with pytest.raises(UserError, match="unknown row of demo/fake 'dbe'; valid: fedavg"):
-        artefact.row("dbe")
+    assert artefact.row("dbe").key == "fedavg+dbe", "by its method, which has this name too"
+    with pytest.raises(UserError, match="unknown row of demo/fake 'dbee'; valid: fedavg"):
+        artefact.row("dbee")
+    twice = make_artefact(rows=(row("1", "ditto", key="a"), row("2", "ditto", key="b")), claims=())
+    with pytest.raises(UserError, match=r"unknown row of demo/fake 'ditto'; valid: .*; of this method are: a, b$"):
+        twice.row("ditto")
     with pytest.raises(UserError, match="unknown column of demo/fake 'pair'; valid: pairs, skewed"):
         artefact.column("pair")
     with pytest.raises(UserError, match="unknown artefact 'dbe/tabel5'; valid: dbe/table5"):

@@ -216,7 +216,7 @@ def test_levels_of_a_header_stand_in_one_line_of_markdown() -> None:
 
 
 def test_texts_of_numbers() -> None:
-    assert texts.span(1, 1, "seed") == "1 seed" and texts.span(2, 3, "seed") == "2 to 3 seeds"
+    assert texts.span([1], "seed") == "1 seed" and texts.span([3, 2], "seed") == "2 to 3 seeds"
     assert texts.mean_and_spread(97.694, 0.051) == "97.69 ± 0.05"
     assert texts.mean_and_spread(22.7, 7.0, 1, 0) == "22.7 ± 7"
     assert texts.mean_and_spread(1234.5, float("nan"), 1) == "1,234.5" and texts.mean_and_spread(float("nan"), 1) == ""

@@ -215,7 +215,7 @@ def _lacking(cells: Sequence[Cell], rows: int) -> list[str]:
         found = list(group)
         labels = list(dict.fromkeys(cell.row.label for cell in found))
         named = f" ({', '.join(labels)})" if len(labels) < min(rows, 5) else ""
-        notes.append(f"{span(*[len(found)] * 2, 'cell')}{named}: {reason}")
+        notes.append(f"{span([len(found)], 'cell')}{named}: {reason}")
     return notes
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import resource
 import statistics
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -33,6 +32,7 @@ import torch
 
 from pflrepro.algorithms.registry import build_method
 from pflrepro.device import resolve_device
+from pflrepro.experiments.environment import peak_memory
 from pflrepro.settings import Settings
 from pflrepro.simulation.cost import generated
 from pflrepro.simulation.simulation import Simulation
@@ -89,7 +89,7 @@ def measured(case: Case, device: str, rounds: int) -> dict[str, object]:
         "seconds": statistics.median(seconds),
         "backend": simulation.backend.name,
         "samples_mib": federation.x.nbytes / 2**20,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mib": peak_memory("cpu") / 2**20,
     }
     if federation.device.type == "cuda":
         found["device_mib"] = torch.cuda.max_memory_allocated() / 2**20

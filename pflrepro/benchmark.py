@@ -9,7 +9,6 @@ that of the medians. Beside it stand the achieved floating-point operations a se
 from __future__ import annotations
 
 import copy
-import resource
 import statistics
 import sys
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ from pflrepro.data.partition import partition
 from pflrepro.data.published import published_counts
 from pflrepro.device import product_name
 from pflrepro.errors import MissingData, check_range, check_word
+from pflrepro.experiments.environment import peak_memory
 from pflrepro.models import build_model
 from pflrepro.settings import Settings
 from pflrepro.simulation.simulation import Simulation
@@ -112,9 +112,9 @@ def benchmark_federation(data_root: str | None, share: float, device: str) -> tu
 class NaiveFederation:
     """FedAvg, FedAvg+DBE or GPFL, one client after another."""
 
-    def __init__(self, case: str, federation: Federation, seed: int = 0) -> None:
+    def __init__(self, case: str, federation: Federation) -> None:
         self.case, self.device = case, federation.device
-        network = build_model("cnn4", federation.shape, federation.classes, seed)
+        network = build_model("cnn4", federation.shape, federation.classes, seed=0)
         self.server = _PlainModel(case, network.base, network.head, network.features, federation.classes).to(
             self.device
         )
@@ -262,7 +262,7 @@ def _record(
     device: str,
 ) -> dict[str, Any]:
     medians = {name: statistics.median(values) for name, values in seconds.items()}
-    operations = round_operations(federation)
+    operations, memory = round_operations(federation), peak_memory("cpu")
     return {
         "case": case,
         "seconds_per_round": medians,
@@ -278,5 +278,5 @@ def _record(
         "batch_size": BATCH,
         "device": product_name(str(device)),
         "torch": torch.__version__,
-        "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_memory_mib": None if memory is None else memory / 2**20,
     }

@@ -59,6 +59,12 @@ def test_the_committed_page_is_what_the_registry_says() -> None:
     assert catalogue.page() == PAGE.read_text(encoding="utf-8"), "run: python -m pflrepro.catalogue > docs/methods.md"
 
 
+def test_the_texts_count_methods_and_plug_ins() -> None:
+    root, plugins = Path(__file__).parents[1], {5: "five"}[len(PLUGINS)]
+    for name, words in (("README.md", f"methods and {plugins} plug-ins"), ("docs/learning_check.md", "methods")):
+        assert f" {len(ALGORITHMS)} {words}" in (root / name).read_text("utf-8"), name
+
+
 def test_every_method_has_a_link_to_its_paper() -> None:
     links = {name: entry.link for name, entry in (ALGORITHMS | PLUGINS).items()}
     assert [name for name, link in links.items() if not link.startswith("https://")] == ["local"], "no paper has it"

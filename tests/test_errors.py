@@ -56,5 +56,5 @@ def test_a_number_of_numpy_is_a_number_of_python(value: object) -> None:
     assert type(check_range("rate", np.float32(0.5), 0)) is float
     experiment = Experiment.for_dataset("ditto", "digits", seed=value, options={"proximal": np.float64(0.25)})
     assert experiment == Experiment.for_dataset("ditto", "digits", seed=3, options={"proximal": 0.25})
-    with pytest.raises(UserError, match="rounds must be a whole number, not np.True_"):
+    with pytest.raises(UserError, match=r"rounds must be a whole number, not np\.True_"):
         check_range("rounds", np.bool_(True), integer=True)

@@ -169,7 +169,6 @@ def artefacts() -> tuple[Rows, tuple[str, ...]]:
 
     rows = [
         {
-            "name": artefact.id,
             "id": artefact.id,
             "title": artefact.title,
             "kind": artefact.kind,

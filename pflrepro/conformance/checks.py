@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from pflrepro import device
 from pflrepro.conformance.meta import run_on_meta
 from pflrepro.conformance.subject import (
     ROUNDS,
@@ -23,9 +24,10 @@ from pflrepro.conformance.subject import (
     streams_of,
 )
 from pflrepro.errors import UserError
+from pflrepro.experiments.history import SCHEMA
 from pflrepro.simulation.program import LOSSES
 
-BACKENDS = ("loop", "batched", "graph")
+BACKENDS = device.BACKENDS[1:]  # `auto` is one of them
 TOLERANCES = {"float64": 1e-8, "float32": 1e-3}
 
 
@@ -119,19 +121,12 @@ def check_no_host(subject: Subject) -> None:
 def check_history(subject: Subject) -> None:
     """The history has its schema: names, types, shapes; scores lie within the test samples; participants are the cohorts."""
     trace = subject.trace()
-    n, rows = federation().clients, ROUNDS + 1
-    schema = {
-        **dict.fromkeys(("correct", "correct_after"), ("int64", (rows, n))),
-        **dict.fromkeys(("seconds", "seconds_aggregation", "seconds_evaluation"), ("float64", (rows,))),
-        **dict.fromkeys(("test_samples", "train_samples"), ("int64", (n,))),
-        "round": ("int64", (rows,)),
-        **dict.fromkeys(("loss", *LOSSES), ("float64", (rows, n))),
-        "participated": ("bool", (rows, n)),
-    }
+    sizes = {"E": ROUNDS + 1, "N": federation().clients}
+    schema = {name: (str(np.dtype(kind)), tuple(sizes[axis] for axis in axes)) for name, (kind, axes) in SCHEMA.items()}
     for history, cohorts in zip(trace.histories, trace.cohorts, strict=True):
         found = {name: (str(value.dtype), value.shape) for name, value in history.items()}
         assert found == schema, f"the history has another schema: {set(found.items()) ^ set(schema.items())}"
-        assert history["round"].tolist() == list(range(rows)), "one record a round, from 0"
+        assert history["round"].tolist() == list(range(ROUNDS + 1)), "one record a round, from 0"
         within = all((history[name] <= history["test_samples"]).all() for name in ("correct", "correct_after"))
         assert within and (history["correct"] >= 0).all(), "correct predictions lie between 0 and the test samples"
         trained = np.cumsum(history["participated"], axis=0) > 0

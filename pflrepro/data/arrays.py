@@ -82,11 +82,6 @@ class Arrays:
         """Shape of one stored sample, without the row axis."""
         return self.x.shape[1:]
 
-    @property
-    def class_count(self) -> int:
-        """C: the number of class names, or the largest label + 1 where there are none."""
-        return int(self.y.max()) + 1 if self.classes is None else len(self.classes)
-
     def labels(self) -> list[int]:
         """The labels that occur, in ascending order."""
         return np.unique(self.y).tolist()
@@ -95,7 +90,8 @@ class Arrays:
         """SHA-256 (hex) of dtype, shape and bytes of the decoded arrays that a run can see: x, y and, where present, group; and of
         the shift, with the revision of what it does.
 
-        It does not depend on the file (compression, further keys), nor on `split` and `classes`, which no run reads.
+        It does not depend on the file (compression, further keys), nor on `classes`, which no run reads, nor on `split`, by which
+        shifts and first parts find the official training rows.
         """
         return self._fingerprint
 

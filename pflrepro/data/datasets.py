@@ -48,12 +48,12 @@ def find(name: str, datasets: Mapping[str, DatasetSpec] | None = None) -> Datase
 
 
 def load_arrays(
-    name: str, root: str | Path | None = None, *, strict: bool = True, datasets: Mapping[str, DatasetSpec] | None = None
+    name: str, root: str | Path | None = None, *, datasets: Mapping[str, DatasetSpec] | None = None
 ) -> Arrays:
     """The arrays of data set `name`, from its array cache in the data root (or from the installed package that bundles it).
 
-    With `strict`, arrays other than the published ones (by their fingerprint) are refused; without, only their form is checked.
-    Raises `MissingData` (how to get it, what works offline), `CorruptFile`, or `UserError` for an unknown name.
+    Raises `MissingData` (how to get it, what works offline), `CorruptFile` (for arrays other than the published ones too, by their
+    fingerprint), or `UserError` for an unknown name.
 
     Example:
         >>> digits = load_arrays("digits")  # bundled with scikit-learn
@@ -65,7 +65,7 @@ def load_arrays(
     spec = find(name, datasets)
     if spec.source:
         try:
-            source = load_arrays(spec.source, root, strict=strict, datasets=datasets)
+            source = load_arrays(spec.source, root, datasets=datasets)
         except MissingData:
             raise missing(spec, root) from None
         return derived(spec, source)
@@ -81,7 +81,7 @@ def load_arrays(
             raise missing(spec, root) from None
         except CorruptFile as error:
             raise CorruptFile(f"{error}; make it anew with: pflrepro data get {name}") from None
-    reason = mismatch(spec, arrays, strict=strict)
+    reason = mismatch(spec, arrays)
     if reason:
         raise CorruptFile(f"{place} does not hold {name}: {reason}; make it anew with: pflrepro data get {name}")
     return arrays
@@ -107,18 +107,17 @@ def as_described(spec: DatasetSpec, arrays: Arrays) -> Arrays:
     return arrays
 
 
-def mismatch(spec: DatasetSpec, arrays: Arrays, *, strict: bool = True) -> str | None:
+def mismatch(spec: DatasetSpec, arrays: Arrays) -> str | None:
     """Why `arrays` are not what `spec` promises, in words; None if they are."""
     if arrays.shape != spec.shape:
         return f"samples have shape {arrays.shape}, expected {spec.shape}"
     if int(arrays.y.max()) >= spec.classes:
         return f"it has a label {int(arrays.y.max())}, expected 0..{spec.classes - 1}"
-    if strict and spec.samples is not None and len(arrays) != spec.samples:
+    if spec.samples is not None and len(arrays) != spec.samples:
         return f"it has {len(arrays):,} samples, expected {spec.samples:,}"
-    empty = set(range(spec.classes)).difference(arrays.labels()) if strict else ()
-    if empty:
+    if empty := set(range(spec.classes)).difference(arrays.labels()):
         return f"it has no sample of class {min(empty)}"
-    if strict and spec.fingerprint and arrays.fingerprint() != spec.fingerprint:
+    if spec.fingerprint and arrays.fingerprint() != spec.fingerprint:
         return f"its content has SHA-256 {arrays.fingerprint()[:12]}..., expected {spec.fingerprint[:12]}..."
     return None
 

@@ -6,8 +6,6 @@ that a CPU and a GPU give the same partition bit for bit. The kinds are listed i
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pflrepro.atomic import replacing
 from pflrepro.data.partitions.dividing import divide
 from pflrepro.data.partitions.kind import Data, Spec
 from pflrepro.data.partitions.parse import PARTITIONS, parse
@@ -83,17 +82,9 @@ class Partition:
 
     def save(self, path: str | Path, samples: int) -> None:
         """Write the row-by-row form as an npz file that `file:PATH` reads (atomic); `samples` is the length of the data set."""
-        path = Path(path)
         client, is_test = self.assignment(samples)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-        try:
-            with open(temporary, "xb") as stream:
-                np.savez_compressed(stream, client=client.cpu().numpy(), is_test=is_test.cpu().numpy())
-            os.replace(temporary, path)
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror or error}") from None
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(Path(path)) as file:
+            np.savez_compressed(file, client=client.cpu().numpy(), is_test=is_test.cpu().numpy())
 
     def __repr__(self) -> str:
         sizes = self.sizes()

@@ -1,7 +1,8 @@
 """The published client x class counts, shipped with the package, and the reader of such tables.
 
 `fmnist_dir0.1_n20` and `mnist_dir0.1_n20` are official published partitions; the others were computed with the papers' recipe
-(`recipes.py`), which reproduces those two sample by sample. Names: data set, `dir` alpha or `pat` labels a client, `n` clients.
+(`partitions/pfllib.py`), which reproduces those two sample by sample. Names: data set, `dir` alpha or `pat` labels a client, `n`
+clients.
 """
 
 from __future__ import annotations

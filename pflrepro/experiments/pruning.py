@@ -17,6 +17,7 @@ from pflrepro.experiments import files
 from pflrepro.experiments.checkpoint import read_checkpoint
 from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE
 from pflrepro.experiments.identity import ID_LENGTH
+from pflrepro.experiments.readings import FOLDER as READINGS
 from pflrepro.experiments.store import Store
 
 
@@ -153,7 +154,7 @@ def _id_of(path: Path) -> str:
 
 def _left(store: Store, id: str) -> list[tuple[Path, str]]:
     folder = store.folder(id)
-    half = [*(store.root / "runs").glob(f".{id}.*.tmp"), *folder.glob(".*.tmp"), *folder.glob("readings/.*.tmp")]
+    half = [*(store.root / "runs").glob(f".{id}.*.tmp"), *folder.glob(".*.tmp"), *folder.glob(f"{READINGS}/.*.tmp")]
     left = [(path, "a half-written file") for path in half]
     try:
         done = files.read_json(folder / DONE)

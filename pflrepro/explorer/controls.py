@@ -42,9 +42,9 @@ def control(name: str, domain: Domain, value: Any, help: str = "") -> widgets.Va
     return number(value=value, step=step, **ends, **said)
 
 
-def slider(name: str, domain: Domain, value: Any, high: int, help: str = "") -> widgets.ValueWidget:
+def slider(name: str, domain: Domain, value: Any, high: int) -> widgets.ValueWidget:
     """A slider: in powers of ten for a positive number without an upper bound, to 1 for a share, to `high` for a whole number."""
-    said = {"description": name, "tooltip": help or str(domain), "style": NARROW, "layout": {"margin": APART}}
+    said = {"description": name, "tooltip": str(domain), "style": NARROW, "layout": {"margin": APART}}
     if domain.kind is int:
         return widgets.IntSlider(value=value, min=int(domain.bounds.low or 0), max=max(high, value), **said)
     if domain.bounds.high is None:

@@ -5,8 +5,8 @@ Names load their module on first use; nothing is imported here.
 * of a history: `accuracy` (pooled and plain curves), `selection` (rules that take one number from a curve), `curves` (rounds to a
   threshold, convergence), `fairness` (spread over clients), `divergence` (where training came apart), `cost` (time, numbers sent,
   operations, memory).
-* of models: `predictions` (labels and scores of a simulation's models), `classification` (accuracy, macro-F1, AUC of arrays),
-  `personalisation` (per client; GRP-FED's scores), `newcomers` (clients that come later; plain fine-tuning).
+* of models: `predictions` (labels and scores of a simulation's models), `classification` (macro-F1 of arrays),
+  `personalisation` (macro-F1 per client; GRP-FED's scores), `newcomers` (clients that come later; plain fine-tuning).
 * of features and models, looked inside: `mdl` (description length of a layer's features), `leakage` (samples recovered from uploads,
   PSNR), `representations` (features of any layer, t-SNE, Fisher ratio, distances), `separation` (of classes and clients, silhouette),
   `theory` (pFedFDA's Theorem 1, divergences between domains), `toy` (FedBR's model that goes on with half of the classes).
@@ -24,7 +24,6 @@ _NAMES = {
     "Predictions": ".predictions",
     "grp_fed_scores": ".personalisation",
     "macro_f1": ".classification",
-    "auc": ".classification",
     "client_spread": ".fairness",
     "rounds_to": ".curves",
     "iterations_to_convergence": ".curves",

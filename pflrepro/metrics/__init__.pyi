@@ -21,7 +21,6 @@ from pflrepro.metrics import separation as separation
 from pflrepro.metrics import sets as sets
 from pflrepro.metrics import theory as theory
 from pflrepro.metrics import toy as toy
-from pflrepro.metrics.classification import auc as auc
 from pflrepro.metrics.classification import macro_f1 as macro_f1
 from pflrepro.metrics.comparison import holm as holm
 from pflrepro.metrics.comparison import paired as paired

@@ -101,28 +101,24 @@ def mean_test_loss(history: Mapping[str, Any]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Spread:
-    """Trials in numbers: `mean`, `std` (population, ddof 0, as the papers print), `standard_error` of the mean, `n`."""
+    """Trials in numbers: `mean`, `std` (population, ddof 0, as the papers print), `n`."""
 
     mean: float
     std: float
-    standard_error: float
     n: int
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Mean and spread over trials; standard error = sample standard deviation (ddof 1) / sqrt(n), NaN for one trial.
-
-    `UserError` without a value.
+    """Mean and spread over trials; `UserError` without a value.
 
     Example:
         >>> spread([1.0, 3.0])
-        Spread(mean=2.0, std=1.0, standard_error=1.0, n=2)
+        Spread(mean=2.0, std=1.0, n=2)
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not len(array):
         raise UserError(f"a spread over trials needs one value or more in a row, not the shape {list(array.shape)}")
-    error = float(array.std(ddof=1) / np.sqrt(len(array))) if len(array) > 1 else float("nan")
-    return Spread(float(array.mean()), float(array.std()), error, len(array))
+    return Spread(float(array.mean()), float(array.std()), len(array))
 
 
 def column(history: Mapping[str, Any], key: str) -> np.ndarray:

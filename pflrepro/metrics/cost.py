@@ -53,8 +53,6 @@ class Timing:
     Attributes:
         iteration: mean time of a round, from training to tests.
         evaluation: the part of it that tests take.
-        aggregation: the part that the server takes (its phases, aggregation, the clients' stores); NaN for a run made before that
-            was kept.
         iterations: rounds to convergence, see `curves.iterations_to_convergence`.
         total: iterations * iteration.
     """
@@ -63,12 +61,6 @@ class Timing:
     evaluation: float
     iterations: int
     total: float
-    aggregation: float = float("nan")
-
-    @property
-    def training(self) -> float:
-        """The part of a round that the clients' training takes: iteration - evaluation - aggregation."""
-        return self.iteration - self.evaluation - self.aggregation
 
 
 def rounds_of_time(history: Mapping[str, Any]) -> np.ndarray:
@@ -79,32 +71,30 @@ def rounds_of_time(history: Mapping[str, Any]) -> np.ndarray:
     return rounds
 
 
-def timing(history: Mapping[str, Any], evaluation: bool = True, skip: int = 1) -> Timing:
+def timing(history: Mapping[str, Any], evaluation: bool = True) -> Timing:
     """Time a round, rounds to convergence and their product, from a run's history [DBE Table 6c, in minutes there; LIB].
 
-    Several seeds of one launch share its time, so that compared methods should be run alike. `UserError` if nothing was trained.
+    The rounds to the first evaluation after the untrained one are left out as warm-up [LIB: round 0], if others remain. Several seeds
+    of one launch share its time, so that compared methods should be run alike. `UserError` if nothing was trained.
 
     Args:
         evaluation: whether the tests of a round belong to its time [LIB: they do]. FedBR's Table 7 (time a round without
             communication) is `iteration` with evaluation=False.
-        skip: evaluations after the untrained one whose rounds are left out as warm-up [LIB: round 0], if others remain.
 
     Example, whose first round is warm-up:
-        >>> run = {"round": [0, 1, 2], "seconds": [0, 9, 4], "seconds_aggregation": [0, 3, 1], "seconds_evaluation": [2, 2, 2]}
+        >>> run = {"round": [0, 1, 2], "seconds": [0, 9, 4], "seconds_evaluation": [2, 2, 2]}
         >>> run |= {"correct": [[1], [5], [7]], "test_samples": [10]}
         >>> timing(run)
-        Timing(iteration=6.0, evaluation=2.0, iterations=2, total=12.0, aggregation=1.0)
+        Timing(iteration=6.0, evaluation=2.0, iterations=2, total=12.0)
     """
     rounds = rounds_of_time(history)
     train, test = (column(history, name).astype(np.float64) for name in ("seconds", "seconds_evaluation"))
-    first = 1 + check_range("evaluations to skip", skip, 0, integer=True)
-    first = min(first, len(rounds) - 1)
+    first = min(2, len(rounds) - 1)
     count = float(rounds[-1] - rounds[first - 1])
-    server = np.asarray(history.get("seconds_aggregation", np.nan * train), np.float64)
     tests = float(test[first:].sum()) / count if evaluation else 0.0
     each = float(train[first:].sum()) / count + tests
     iterations = iterations_to_convergence(pooled(history), rounds)
-    return Timing(each, tests, iterations, iterations * each, float(server[first:].sum()) / count)
+    return Timing(each, tests, iterations, iterations * each)
 
 
 @dataclass(frozen=True, eq=False)

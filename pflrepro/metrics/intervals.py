@@ -1,4 +1,4 @@
-"""Confidence intervals: by the bootstrap over seeds, over clients, or over both; by Student's t over seeds.
+"""Confidence intervals: by the bootstrap over seeds or over clients, or by Student's t over seeds.
 
 With few seeds the bootstrap is too narrow: its intervals never leave the range of the values, and the range of 3 seeds contains the
 true mean in 3 cases of 4. For fewer than about ten seeds take `t_interval`, which supposes that seeds are about normal.
@@ -6,22 +6,23 @@ true mean in 3 cases of 4. For fewer than about ten seeds take `t_interval`, whi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError
 from pflrepro.randomness import generator
 
-METHODS = ("percentile", "bca")
+LEVEL = 0.95
 RESAMPLES = 9999  # scipy's default
 FEW = 10  # values; below, the bootstrap is too narrow
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its interval: `value`, `low`, `high`; `level` (0.95), `n` what was resampled, `method`.
+    """An estimate with its 95 % interval: `value`, `low`, `high`; `n` what was resampled, `method` (`percentile` or `t`).
 
     low and high are NaN where there is no interval: one seed or one client tells nothing of its spread.
     """
@@ -29,64 +30,38 @@ class Interval:
     value: float
     low: float
     high: float
-    level: float
     n: int
     method: str
 
 
-def bootstrap(
-    values: Any, *, method: str = "percentile", level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
-    """The interval of the mean of `values` [n] (one a seed, or one a client), by scipy.stats.bootstrap.
-
-    Args:
-        method: `percentile`, or `bca`, bias-corrected and accelerated (Efron 1987); values that are all equal give [v, v].
+def bootstrap(values: Any) -> Interval:
+    """The percentile interval of the mean of `values` [n] (one a seed, or one a client), by scipy.stats.bootstrap.
 
     Example, whose resampled means are 0, 0.5 and 1 with probability 1/4, 1/2 and 1/4:
         >>> found = bootstrap([0.0, 1.0])
         >>> found.value, found.low, found.high
         (0.5, 0.0, 1.0)
     """
-    values = _numbers(values)
-    _check(method, level, resamples)
-    return _resampled((values,), _mean, method, level, resamples, seed)
+    return _resampled((_numbers(values),), _mean)
 
 
-def over_clients(
-    correct: Any,
-    samples: Any,
-    *,
-    pooled: bool = True,
-    method: str = "percentile",
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Interval:
-    """The interval of an accuracy when clients are resampled, each with its correct predictions and its test samples.
+def over_clients(correct: Any, samples: Any) -> Interval:
+    """The percentile interval of an accuracy when clients are resampled, each with its correct predictions and its test samples.
 
     Clients without test samples are left out.
 
     Args:
-        correct: [N] or, for several seeds, [S, N] (summed over seeds first: clients are the same in all).
-        samples: [N] test samples.
-        pooled: sum_i correct_i / sum_i n_i [LIB]; False: the plain mean of the clients' accuracies.
+        correct, samples: [N] of each client: sum_i correct_i / sum_i n_i [LIB].
 
     Example, with accuracies of 1/2 and 3/4:
         >>> found = over_clients([1, 3], [2, 4])
         >>> round(found.value, 4), found.low, found.high
         (0.6667, 0.5, 0.75)
     """
-    correct, samples = _counts(correct, samples)
-    _check(method, level, resamples)
-    right = correct.mean(0)
-    if pooled:
-        return _resampled((right, samples), _share, method, level, resamples, seed)
-    return _resampled((right / samples,), _mean, method, level, resamples, seed)
+    return _resampled(_counts(correct, samples), _share)
 
 
-def over_weighted_clients(
-    values: Any, weights: Any, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
+def over_weighted_clients(values: Any, weights: Any) -> Interval:
     """The percentile interval of a weighted mean over clients of any measure, when clients are resampled with their weights.
 
     Args:
@@ -98,13 +73,12 @@ def over_weighted_clients(
         (250.0, 100.0, 300.0)
     """
     values, weights = _numbers(values), _numbers(weights)
-    _check("percentile", level, resamples)
     if values.shape != weights.shape or not (weights > 0).all():
         raise UserError(f"{len(values)} values need as many positive weights, not {weights.tolist()}")
-    return _resampled((values * weights, weights), _share, "percentile", level, resamples, seed)
+    return _resampled((values * weights, weights), _share)
 
 
-def t_interval(values: Any, *, level: float = 0.95) -> Interval:
+def t_interval(values: Any) -> Interval:
     """mean +- t_{n-1} s / sqrt(n), s the unbiased standard deviation of `values` [n]; NaN for one value.
 
     Example:
@@ -115,48 +89,45 @@ def t_interval(values: Any, *, level: float = 0.95) -> Interval:
     from scipy import stats
 
     values = _numbers(values)
-    _check("percentile", level, 1)
     n, mean = len(values), float(values.mean())
     if n < 2:
-        return Interval(mean, np.nan, np.nan, level, n, "t")
-    half = float(stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
-    return Interval(mean, mean - half, mean + half, level, n, "t")
+        return Interval(mean, np.nan, np.nan, n, "t")
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return Interval(mean, mean - half, mean + half, n, "t")
 
 
-def over_seeds(values: Any, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+def over_seeds(values: Any) -> Interval:
     """The interval of the mean over seeds, `values` [n]: `t_interval` below ten seeds, the percentile `bootstrap` from ten on.
 
     Example:
         >>> over_seeds([0.70, 0.72, 0.74]).method, over_seeds([0.70, 0.72] * 5).method
         ('t', 'percentile')
     """
-    if np.size(values) < FEW:
-        return t_interval(values, level=level)
-    return bootstrap(values, level=level, resamples=resamples, seed=seed)
+    return t_interval(values) if np.size(values) < FEW else bootstrap(values)
 
 
-def _resampled(data: tuple, statistic, method: str, level: float, resamples: int, seed: int) -> Interval:
+def _resampled(data: tuple[np.ndarray, ...], statistic: Callable[..., np.ndarray]) -> Interval:
     from scipy import stats
 
     value, n = float(statistic(*data)), len(data[0])
     if n < 2:
-        return Interval(value, np.nan, np.nan, level, n, method)
+        return Interval(value, np.nan, np.nan, n, "percentile")
     ratios = data[0] / data[1] if len(data) == 2 else data[0]
-    if np.ptp(ratios) == 0:  # BCa divides by the spread of the jackknife
-        return Interval(value, value, value, level, n, method)
+    if np.ptp(ratios) == 0:  # resampled, rounding would make them differ
+        return Interval(value, value, value, n, "percentile")
     found = stats.bootstrap(
         data,
         statistic,
         paired=True,
         vectorized=True,
-        method={"percentile": "percentile", "bca": "BCa"}[method],
-        confidence_level=level,
-        n_resamples=resamples,
+        method="percentile",
+        confidence_level=LEVEL,
+        n_resamples=RESAMPLES,
         batch=max(1, 2**24 // n),
-        rng=generator(seed, "bootstrap"),
+        rng=generator(0, "bootstrap"),
     )
     low, high = found.confidence_interval
-    return Interval(value, float(low), float(high), level, n, method)
+    return Interval(value, float(low), float(high), n, "percentile")
 
 
 def _mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -177,21 +148,13 @@ def _numbers(values: Any) -> np.ndarray:
 
 
 def _counts(correct: Any, samples: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(correct [S, N], test samples [N]) of the clients with test samples."""
-    correct, samples = np.atleast_2d(np.asarray(correct, np.float64)), np.asarray(samples, np.float64)
-    if samples.ndim != 1 or correct.ndim != 2 or correct.shape[1] != len(samples) or not len(correct):
-        raise UserError(
-            f"correct predictions must be [clients] or [seeds, clients], not {list(correct.shape)} for {len(samples)} clients"
-        )
+    """(correct predictions, test samples) of the clients with test samples."""
+    correct, samples = np.asarray(correct, np.float64), np.asarray(samples, np.float64)
+    if correct.ndim != 1 or correct.shape != samples.shape:
+        raise UserError(f"correct predictions must be [clients], not {list(correct.shape)} for {list(samples.shape)}")
     tested = samples > 0
     if not tested.any():
         raise UserError("no client has test samples: there is no accuracy")
     if not ((correct >= 0) & (correct <= samples)).all():
         raise UserError("correct predictions must lie between 0 and the client's test samples")
-    return correct[:, tested], samples[tested]
-
-
-def _check(method: str, level: float, resamples: int) -> None:
-    check_word("bootstrap method", method, METHODS)
-    check_range("confidence level", level, 0, 1, open_low=True, open_high=True)
-    check_range("resamples", resamples, 1, integer=True)
+    return correct[tested], samples[tested]

@@ -299,22 +299,16 @@ class Recovered:
         return sum(means) / len(means) if means else float("nan")
 
 
-def recover(seen: Observation, attack: Attack = Attack(), together: int | None = None) -> Recovered:
+def recover(seen: Observation, attack: Attack = Attack()) -> Recovered:
     """Runs the attack on all rows of `seen` and all restarts, on the device of the parameters.
 
-    The numbers stay the same within rounding. `UserError` where `seen` has no row or no sample.
-
-    Args:
-        together: rows, with all their restarts, at a time; default: as many dummies as `MEMORY` (2 GiB) holds by the estimate of
-            `bytes_each`, one at least.
+    At a time as many dummies as `MEMORY` (2 GiB) holds by the estimate of `bytes_each`, one at least: the numbers stay the same within
+    rounding. `UserError` where `seen` has no row or no sample.
     """
     victims, shape = len(seen.client), seen.x.shape[1:]
     if not seen.x.numel():
         raise UserError(f"there is nothing to recover: the observation's samples have the shape {list(seen.x.shape)}")
-    if together is None:
-        size = max(1, MEMORY // bytes_each(seen, attack))
-    else:
-        size = check_range("rows together", together, 1, integer=True) * attack.restarts
+    size = max(1, MEMORY // bytes_each(seen, attack))
     rows = torch.arange(victims, device=seen.x.device).repeat_interleave(attack.restarts)
     start = _dummies(seen, attack)
     parts = [_attacked(seen, attack, *each) for each in zip(rows.split(size), start.split(size), strict=True)]

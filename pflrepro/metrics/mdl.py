@@ -115,26 +115,17 @@ def summarise(curves: Sequence[Curve | None], how: str = "mean", unit: str = "na
 
 
 # ---- what is trained -----------------------------------------------------------------------------------------------------------
-def curves(
-    sets: Sequence[LabelledSet],
-    classes: int,
-    probe: Probe = PROBE,
-    *,
-    seed: int = 0,
-    memory: int | None = None,
-    workers: int | None = None,
-) -> list[Curve | None]:
+def curves(sets: Sequence[LabelledSet], classes: int, probe: Probe = PROBE, *, seed: int = 0) -> list[Curve | None]:
     """The learning curve of each (features [n, ...], labels [n]) of `sets`, on the features' device; None where n < `probe.least`.
 
     Features are flattened, and whitened with one mean and one standard deviation over all numbers of the pool (1 where it is 0
     or rounding of the mean: constant features give the codelength of the labels alone). The number type is the features', float32
-    at least.
+    at least. A launch takes a cache's worth on a CPU, where threads share the launches, and a quarter of what is free on a GPU; that
+    changes no number beyond rounding.
 
     Args:
         classes: C, all classes; a set may lack some, or have one only.
         seed: keys subsets, orders and initial weights.
-        memory: bytes of a launch; default: a cache's worth on a CPU, a quarter of what is free on a GPU.
-        workers: threads that take launches on a CPU, default one a core. Neither changes a number beyond rounding.
 
     Raises `UserError` for NaN or infinite features, for features of unequal length or of none, and for labels outside 0..C-1.
 
@@ -145,20 +136,17 @@ def curves(
         ([10, 19, 36], (2, 3), None)
     """
     check_range("classes", classes, 1, integer=True)
-    for name, value in (("memory", memory), ("workers", workers)):
-        if value is not None:
-            check_range(name, value, 1, integer=True)
     flat, labels, pools = _flatten(sets, classes, probe)
     if not pools:
         return [None] * len(sets)
     jobs = [_job(pool, int(n), k, probe, seed) for pool in pools for n in pool.sizes for k in range(probe.seeds)]
-    budget = memory or (CPU_MEMORY if flat.device.type == "cpu" else torch.cuda.mem_get_info(flat.device)[0] // 4)
+    budget = CPU_MEMORY if flat.device.type == "cpu" else torch.cuda.mem_get_info(flat.device)[0] // 4
     launches = list(_launches(jobs, flat, probe, classes, budget))
 
     def work(launch: list[Job]) -> list[float]:
         return validation_losses(launch, flat, labels, classes, probe, seed)
 
-    found = _each(work, launches, flat.device, workers)
+    found = _each(work, launches, flat.device)
     measured = {
         (job.pool.place, job.size, job.seed): loss
         for launch, losses in zip(launches, found, strict=True)
@@ -222,12 +210,12 @@ def _launches(jobs: list[Job], flat: Tensor, probe: Probe, classes: int, memory:
 
 
 def _each(
-    work: Callable[[list[Job]], list[float]], launches: list[list[Job]], device: torch.device, workers: int | None
+    work: Callable[[list[Job]], list[float]], launches: list[list[Job]], device: torch.device
 ) -> list[list[float]]:
     """`work` for every launch; on a CPU by several threads, each with one arithmetic thread of its own."""
     if device.type != "cpu":
         return [work(launch) for launch in launches]
-    count = min(workers or usable_cores(), len(launches))
+    count = min(usable_cores(), len(launches))
     before = torch.get_num_threads()
 
     def alone(launch: list[Job]) -> list[float]:

@@ -10,7 +10,7 @@ Everything is done on copies; the simulation that is looked at stays as it is.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from pflrepro.algorithms.local import Local
 from pflrepro.algorithms.task import Setup
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError, check_range, check_word
-from pflrepro.metrics.personalisation import PerClient
 from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
 from pflrepro.simulation.inspection import check_replica, client_models
@@ -31,6 +30,26 @@ from pflrepro.trees import Tree, stack
 
 NETWORK = ("base", "head")
 HOW = ("own", "plain")
+
+
+@dataclass(frozen=True, eq=False)
+class PerClient:
+    """One number a client: `values` [N], NaN where there is none; `samples` [N] test samples behind each.
+
+    Example:
+        >>> PerClient(np.array([0.25, 1.0, np.nan]), np.array([4, 8, 0])).weighted
+        0.75
+    """
+
+    values: np.ndarray
+    samples: np.ndarray
+
+    @property
+    def weighted(self) -> float:
+        """Mean weighted with the test samples [LIB]; of accuracies, the pooled accuracy."""
+        there = ~np.isnan(self.values)
+        weight = np.where(there, self.samples, 0)
+        return float(np.where(there, self.values, 0) @ weight / weight.sum()) if weight.sum() else float("nan")
 
 
 def newcomers(

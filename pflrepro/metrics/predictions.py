@@ -42,11 +42,9 @@ class Predictions:
             there twice).
         owner: [n] whose test part a sample is of.
         own_scores: [n, C] each sample's scores by its owner's model.
-        pooled_predicted: int32 [N, n], what every client's model predicts for every sample, or None.
-        ensemble: [n, C] the mean over all N models of their softmax outputs, or of their scores, or None.
-        ensemble_of: `probabilities` or `logits`.
+        pooled: int32 [N, n], what every client's model predicts for every sample.
+        ensemble: [n, C] the mean over all N models of their softmax outputs, or of their scores.
         global_scores: [n, C] of the server's model, as received before the training; None where the method has none.
-        pooled_scores: [N, n, C], only if asked for.
         clients: N.
     """
 
@@ -55,11 +53,9 @@ class Predictions:
     labels: np.ndarray
     owner: np.ndarray
     own_scores: np.ndarray
-    pooled_predicted: np.ndarray | None
-    ensemble: np.ndarray | None
-    ensemble_of: str
+    pooled: np.ndarray
+    ensemble: np.ndarray
     global_scores: np.ndarray | None
-    pooled_scores: np.ndarray | None
     clients: int
 
     @cached_property
@@ -73,22 +69,9 @@ class Predictions:
         """[n] what each sample's owner predicts."""
         return predicted_labels(self.own_scores)
 
-    @property
-    def pooled(self) -> np.ndarray:
-        """`pooled_predicted`; `UserError` where it was not asked for."""
-        if self.pooled_predicted is None:
-            raise UserError("these predictions are of own test parts only; ask for them with pooled=True")
-        return self.pooled_predicted
-
 
 def predict(
-    simulation: Simulation,
-    index: int = 0,
-    *,
-    after: bool = False,
-    pooled: bool = True,
-    ensemble: str = "probabilities",
-    keep_scores: bool = False,
+    simulation: Simulation, index: int = 0, *, after: bool = False, ensemble: str = "probabilities"
 ) -> Predictions:
     """The predictions of the clients' models of seed number `index`, as the method tests them (see `client_models`).
 
@@ -97,10 +80,8 @@ def predict(
     Args:
         after: False, before local training (adapted where the method adapts); True, after a further round's local training, run on
             copies.
-        pooled: whether every model is tested on all test samples (N times the work); False leaves the ensemble and these scores out.
         ensemble: mean of softmax `probabilities` (recommended: GRP-FED only says that outputs are ensembled [?]) or of the raw
             `logits` [LG-FedAvg, off].
-        keep_scores: keep [N, n, C] too, in float32 4 N n C bytes.
 
     Example:
         >>> import pflrepro
@@ -119,9 +100,8 @@ def predict(
     models = client_models(simulation, index, after)
     x, y = samples(simulation)
     owner = np.repeat(np.arange(len(models)), sizes)
-    passes = _Pooled(models, ensemble, keep_scores) if pooled else None
     with torch.no_grad():
-        own = passes.run(x, owner, simulation.activations) if passes else _own(models, x, sizes)
+        own, pooled, mean = _pooled(models, x, owner, ensemble, simulation.activations)
         server = global_model(models)
         whole = None if server is None else server.scores(x).cpu().numpy()
     return Predictions(
@@ -130,11 +110,9 @@ def predict(
         labels=y.cpu().numpy(),
         owner=owner,
         own_scores=own,
-        pooled_predicted=passes.predicted if passes else None,
-        ensemble=passes.mean if passes else None,
-        ensemble_of=ensemble,
+        pooled=pooled,
+        ensemble=mean,
         global_scores=whole,
-        pooled_scores=passes.kept if passes else None,
         clients=len(models),
     )
 
@@ -162,53 +140,35 @@ def global_model(models: Sequence[ClientModel]) -> ClientModel | None:
     )
 
 
-def _own(models: Sequence[ClientModel], x: Tensor, sizes: np.ndarray) -> np.ndarray:
-    """[n, C] each client's model on its own part of the pooled samples."""
-    parts = x.split([int(size) for size in sizes])
-    scored = [_fast(model).scores(part) for model, part in zip(models, parts, strict=True) if len(part)]
-    return torch.cat(scored).cpu().numpy()
+def _pooled(
+    models: Sequence[ClientModel], x: Tensor, owner: np.ndarray, ensemble: str, activations: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(the owners' scores [n, C], all models' predictions [N, n], the ensemble [n, C]), gathered chunk by chunk."""
+    whose = torch.as_tensor(owner, device=x.device)
+    gathered: list[tuple[np.ndarray, ...]] = []
+    start = 0
+    for scores in _chunks(models, x, activations):  # [N, b, C]
+        part = whose[start : start + scores.shape[1]]
+        start += scores.shape[1]
+        own = scores[part, torch.arange(len(part), device=x.device)]
+        mean = (scores.softmax(-1) if ensemble == "probabilities" else scores).mean(0)
+        gathered.append(tuple(found.cpu().numpy() for found in (own, scores.argmax(-1).to(torch.int32), mean)))
+    own, predicted, mean = zip(*gathered, strict=True)
+    return np.concatenate(own), np.concatenate(predicted, 1), np.concatenate(mean)
 
 
-class _Pooled:
-    """All models over the pooled samples, chunk by chunk; what is kept is gathered on the way."""
-
-    def __init__(self, models: Sequence[ClientModel], ensemble: str, keep_scores: bool) -> None:
-        self.models, self.ensemble, self.keep_scores = models, ensemble, keep_scores
-        self.predicted: np.ndarray
-        self.mean: np.ndarray
-        self.kept: np.ndarray | None = None
-
-    def run(self, x: Tensor, owner: np.ndarray, activations: int) -> np.ndarray:
-        """The owners' scores [n, C]; the rest is in the attributes."""
-        whose = torch.as_tensor(owner, device=x.device)
-        gathered: list[tuple[np.ndarray, ...]] = []
-        start = 0
-        for scores in self._chunks(x, activations):  # [N, b, C]
-            part = whose[start : start + scores.shape[1]]
-            start += scores.shape[1]
-            own = scores[part, torch.arange(len(part), device=x.device)]
-            mean = (scores.softmax(-1) if self.ensemble == "probabilities" else scores).mean(0)
-            kept = (scores,) if self.keep_scores else ()
-            found = (own, mean, scores.argmax(-1).to(torch.int32), *kept)
-            gathered.append(tuple(tensor.cpu().numpy() for tensor in found))
-        own, mean, predicted, *kept = zip(*gathered, strict=True)
-        self.mean, self.predicted = np.concatenate(mean), np.concatenate(predicted, 1)
-        if kept:
-            self.kept = np.concatenate(kept[0], 1)
-        return np.concatenate(own)
-
-    def _chunks(self, x: Tensor, activations: int) -> Iterator[Tensor]:
-        together, shared = stacked_scores(self.models)
-        if x.device.type == "cpu" and not shared:
-            # Convolutions with a weight a client take three times as long as one model after the other (measured, cnn4).
-            fast = [_fast(model) for model in self.models]
-            for part in x.split(ROWS):
-                yield torch.stack([model.scores(part) for model in fast])
-            return
-        copies = 1 if shared else len(self.models)
-        rows = max(1, min(ROWS, MEMORY // max(1, copies * activations * x.element_size())))
-        for part in x.split(rows):
-            yield together(part)
+def _chunks(models: Sequence[ClientModel], x: Tensor, activations: int) -> Iterator[Tensor]:
+    together, shared = stacked_scores(models)
+    if x.device.type == "cpu" and not shared:
+        # Convolutions with a weight a client take three times as long as one model after the other (measured, cnn4).
+        fast = [_fast(model) for model in models]
+        for part in x.split(ROWS):
+            yield torch.stack([model.scores(part) for model in fast])
+        return
+    copies = 1 if shared else len(models)
+    rows = max(1, min(ROWS, MEMORY // max(1, copies * activations * x.element_size())))
+    for part in x.split(rows):
+        yield together(part)
 
 
 def stacked_scores(models: Sequence[ClientModel]) -> tuple[Callable[[Tensor], Tensor], bool]:

@@ -20,11 +20,10 @@ from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_features
 from pflrepro.models.layers import LOGITS, layer_outputs
 from pflrepro.models.split import SplitModel
 from pflrepro.randomness import generator
-from pflrepro.simulation.inspection import ClientModel, client_models, samples
+from pflrepro.simulation.inspection import ROWS, ClientModel, client_models, samples
 from pflrepro.simulation.simulation import Simulation
 
 FEATURES, EMBEDDED = "features", "embedded"
-ROWS = 500  # samples that go through a network at once
 POINTS = 5000  # of a picture, all clients together [DBE section 4.3: inferred]
 
 
@@ -224,39 +223,23 @@ def fisher_ratio(features: Features) -> np.ndarray:
 
 
 # ---- between models ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Distance:
-    """How far two models' features of the same samples are apart, means over the samples.
+def distance(local: Tensor, reference: Tensor) -> float:
+    """mean ||a - b|| / mean ||b|| over samples, of local and global features [n, K] of the same ones; NaN without samples.
 
-    NaN without samples.
-
-    Attributes:
-        euclidean: ||a - b||.
-        relative: the same over the mean ||b||.
-        cosine: 1 - cos(a, b) (a zero vector has cosine 0).
-    """
-
-    euclidean: float
-    relative: float
-    cosine: float
-
-
-def distance(local: Tensor, reference: Tensor) -> Distance:
-    """Local against global features [n, K] of the same samples (FedBR, observation 3.2: features differ for the same input).
+    FedBR's observation 3.2: features differ for the same input.
 
     Example:
         >>> distance(torch.tensor([[0.0, 3.0]]), torch.tensor([[0.0, 1.0]]))
-        Distance(euclidean=2.0, relative=2.0, cosine=0.0)
+        2.0
     """
     a, b = check_features(local).double(), check_features(reference).double()
     if a.shape != b.shape:
         raise UserError(f"features of the same samples have one shape, not {list(a.shape)} and {list(b.shape)}")
     if not len(a):
-        return Distance(*[float("nan")] * 3)
+        return float("nan")
     apart = float((a - b).norm(dim=1).mean())
     size = float(b.norm(dim=1).mean())
-    relative = apart / size if size > 0 else (0.0 if apart == 0 else float("inf"))
-    return Distance(apart, relative, 1.0 - float((_unit(a) * _unit(b)).sum(1).mean()))
+    return apart / size if size > 0 else (0.0 if apart == 0 else float("inf"))
 
 
 def similarity(one: Tensor, other: Tensor) -> float:
@@ -304,7 +287,7 @@ class LocalBias:
     X_1 are the samples of classes in the client's training part, X_2 those of all others [FedBR section 2.4].
 
     Attributes:
-        distance_own, distance_other: relative distance (see `Distance`) of local to received features on X_1 and on X_2.
+        distance_own, distance_other: `distance` of local to received features on X_1 and on X_2.
         similarity_before, similarity_after: mean cosine between features of X_1 and X_2, received and local model.
         separation_before, separation_after: `class_separation` of all samples.
         predicted_before, predicted_after: [N, C] shares of predictions over X_2.
@@ -356,5 +339,5 @@ def _bias_of(before: ClientModel, after: ClientModel, x: Tensor, y: Tensor, held
         shares = prediction_shares(found[LOGITS][~own], len(held))[0]
         row[f"predicted_{when}"], row[f"seen_{when}"] = shares, float(shares[held.cpu().numpy()].sum())
     for name, chosen in (("own", own), ("other", ~own)):
-        row[f"distance_{name}"] = distance(z["after"][chosen], z["before"][chosen]).relative
+        row[f"distance_{name}"] = distance(z["after"][chosen], z["before"][chosen])
     return row

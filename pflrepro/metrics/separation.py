@@ -36,7 +36,7 @@ def class_separation(z: Tensor, labels: Tensor) -> float:
     return between / within if within > 0 else (0.0 if between == 0 else float("inf"))
 
 
-def client_distances(z: Tensor, clients: Any, count: int, seed: int = 0) -> np.ndarray:
+def client_distances(z: Tensor, clients: Any, count: int) -> np.ndarray:
     """`proxy_a_distance` of each client's features to those of all others, float64 [N] in [0, 2]: 0 alike, 2 apart.
 
     z [n, K], clients [n] in 0..N-1; NaN for a client with fewer than 4 samples, or that has no others beside it.
@@ -52,7 +52,7 @@ def client_distances(z: Tensor, clients: Any, count: int, seed: int = 0) -> np.n
     for client in np.unique(clients):
         own = clients == client
         if not own.all():
-            found[client] = proxy_a_distance(features[own], features[~own], seed)
+            found[client] = proxy_a_distance(features[own], features[~own])
     return found
 
 

@@ -18,6 +18,7 @@ from pflrepro.errors import UserError, check_range
 from pflrepro.randomness import generator
 
 ELEMENTS = 2**22  # normal numbers drawn at once
+SPLITS = 5  # into halves that train and test a classifier of domains
 
 
 # ---- Theorem 1 of pFedFDA ------------------------------------------------------------------------------------------------------
@@ -143,8 +144,8 @@ def risk(setting: Setting, beta: float | np.ndarray, cross: bool = True) -> Risk
     return Risk(rest * setting.squared_shift, beta**2 * local, weight * cross_trace, rest * pooled)
 
 
-def best_beta(setting: Setting, cross: bool = True) -> float:
-    """beta* = clip((b2 + g - l) / (b2 + a - 2 l + g), 0, 1), b2 = ||mu_i - mu_g||^2; without the cross term l = 0.
+def best_beta(setting: Setting) -> float:
+    """beta* = clip((b2 + g - l) / (b2 + a - 2 l + g), 0, 1), b2 = ||mu_i - mu_g||^2.
 
     Where every beta is equally good (no shift and no variance, or a client alone) it is 1: local statistics.
     [derived: where the derivative of `risk` in beta is 0.]
@@ -154,7 +155,6 @@ def best_beta(setting: Setting, cross: bool = True) -> float:
         0.9412
     """
     a, l, g = setting.traces  # noqa: E741
-    l = l if cross else 0.0  # noqa: E741
     above, below = setting.squared_shift + g - l, setting.squared_shift + a - 2 * l + g
     if below <= 1e-15 * (setting.squared_shift + a + g):
         return 1.0
@@ -189,13 +189,11 @@ class Simulated:
         return np.quantile(self.errors, 1 - delta, axis=0)
 
 
-def simulate(
-    setting: Setting, beta: float | np.ndarray, draws: int = 2000, seed: int = 0, sample_by_sample: bool = False
-) -> Simulated:
+def simulate(setting: Setting, beta: float | np.ndarray, draws: int = 2000, seed: int = 0) -> Simulated:
     """Monte Carlo of the theorem's setting: the same draws for every beta.
 
     The error depends on the data through the clients' sample means alone, and these are N(mu_k, Sigma_k / n_k) exactly: they are
-    drawn. sample_by_sample draws all n_k samples and averages them, which tests just that (and is n_k times the work).
+    drawn.
 
     Example, at beta = 1 the error of the local mean, tr Sigma_i / n_i = 0.5:
         >>> found = simulate(Setting.of_shift(shift=2.0, samples=10, clients=2, features=5), beta=1.0)
@@ -208,14 +206,10 @@ def simulate(
     values, vectors = np.linalg.eigh(setting.covariances)
     roots = vectors * np.sqrt(values.clip(min=0))[:, None, :]
     stream = generator(seed, "theory/interpolation")
-    each = int(setting.samples.sum()) * d if sample_by_sample else n * d
+    most = max(1, ELEMENTS // (n * d))
     errors = []
-    for start in range(0, draws, max(1, ELEMENTS // each)):
-        count = min(max(1, ELEMENTS // each), draws - start)
-        if sample_by_sample:
-            noise = np.stack([stream.standard_normal((count, m, d)).mean(1) for m in setting.samples], 1)
-        else:
-            noise = stream.standard_normal((count, n, d)) / np.sqrt(setting.samples)[:, None]
+    for start in range(0, draws, most):
+        noise = stream.standard_normal((min(most, draws - start), n, d)) / np.sqrt(setting.samples)[:, None]
         found = setting.means + np.einsum("kij,ckj->cki", roots, noise)
         local, pooled = found[:, setting.client], np.einsum("k,ckd->cd", setting.shares, found)
         apart = local - setting.means[setting.client], pooled - setting.means[setting.client]
@@ -225,7 +219,7 @@ def simulate(
     return Simulated(np.concatenate(errors))
 
 
-def bound(setting: Setting, beta: float | np.ndarray, delta: float, constant: float, cross: bool = True) -> np.ndarray:
+def bound(setting: Setting, beta: float | np.ndarray, delta: float, constant: float) -> np.ndarray:
     """The high-probability form: constant * ((1-beta)^2 ||mu_i - mu_g||^2 + log(1/delta) * the trace terms of `risk`).
 
     With probability 1 - delta the squared error is at most that (Hanson-Wright); the paper's constants are not recoverable [?], so
@@ -238,7 +232,7 @@ def bound(setting: Setting, beta: float | np.ndarray, delta: float, constant: fl
     """
     check_range("delta", delta, 0, 1, open_low=True)
     check_range("constant of the bound", constant, 0)
-    parts = risk(setting, beta, cross)
+    parts = risk(setting, beta)
     return constant * (parts.bias + np.log(1 / delta) * (parts.total - parts.bias))
 
 
@@ -271,12 +265,12 @@ def _beta(beta: float | np.ndarray) -> np.ndarray:
 
 
 # ---- divergences between domains -----------------------------------------------------------------------------------------------
-def proxy_a_distance(one: np.ndarray, other: np.ndarray, seed: int = 0, repeats: int = 5) -> float:
+def proxy_a_distance(one: np.ndarray, other: np.ndarray) -> float:
     """2 (1 - 2 error) of a linear classifier that tells two samples of features apart, in [0, 2]: 0 alike, 2 apart.
 
     The proxy of the A-distance of Ben-David et al. (2006), which used a linear classifier [recalled]: equally many rows of both,
-    one half to train (logistic regression, standardised features), the other for the error; mean over `repeats` splits, negative values
-    are 0. NaN where one of them has fewer than 4 rows. The papers estimate no divergence: neither number has a published counterpart.
+    one half to train (logistic regression, standardised features), the other for the error; mean over five splits, negative values are
+    0. NaN where one of them has fewer than 4 rows. The papers estimate no divergence: neither number has a published counterpart.
 
     Example:
         >>> proxy_a_distance(np.zeros((8, 1)), np.ones((8, 1)))
@@ -291,8 +285,8 @@ def proxy_a_distance(one: np.ndarray, other: np.ndarray, seed: int = 0, repeats:
     if count < 4:
         return float("nan")
     errors = []
-    for repeat in range(check_range("repeats", repeats, 1, integer=True)):
-        stream = generator(seed, "theory/domains", repeat)
+    for split in range(SPLITS):
+        stream = generator(0, "theory/domains", split)
         parts = [x[stream.permutation(len(x))[:count]] for x in (a, b)]
         half = count // 2
         train, test = (np.concatenate([x[chosen] for x in parts]) for chosen in (slice(half), slice(half, None)))

@@ -18,19 +18,14 @@ LOGITS = "logits"
 
 
 class Layers(nn.Sequential):
-    """`nn.Sequential` that knows where its named layers end; `before` and `behind` belong to no layer."""
+    """`nn.Sequential` that knows where its named layers end; `before` belongs to no layer."""
 
-    def __init__(
-        self,
-        layers: Mapping[str, Sequence[nn.Module]],
-        before: Iterable[nn.Module] = (),
-        behind: Iterable[nn.Module] = (),
-    ) -> None:
+    def __init__(self, layers: Mapping[str, Sequence[nn.Module]], before: Iterable[nn.Module] = ()) -> None:
         modules, ends = list(before), {}
         for name, row in layers.items():
             modules += row
             ends[len(modules) - 1] = name
-        super().__init__(*modules, *behind)
+        super().__init__(*modules)
         self.ends = ends
 
     def outputs(self, x: Tensor) -> dict[str, Tensor]:

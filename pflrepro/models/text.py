@@ -32,14 +32,14 @@ class MeanEmbedding(nn.Module):
         return (vectors * valid).sum(1) / torch.clamp(valid.sum(1), min=1)
 
 
-def fasttext(shape: tuple[int, ...], classes: int, vocabulary: int = VOCABULARY, valid_only: bool = False) -> Plan:
+def fasttext(shape: tuple[int, ...], classes: int, valid_only: bool = False) -> Plan:
     """fastText [DBE, GPFL, LIB]: 3,157,508 parameters for a vocabulary of 98,635 and 4 classes, K = 32.
 
     Embedding of 32 (N(0, 1), id 0 is padding), its mean over all 200 positions, padding included [LIB], a linear layer to 32
     without non-linearity, the head. `valid_only` leaves padding out of the mean (a reading, not the papers').
     """
     return {
-        "embedding": [MeanEmbedding(vocabulary, 32, valid_only=valid_only)],
+        "embedding": [MeanEmbedding(VOCABULARY, 32, valid_only=valid_only)],
         "fc1": [nn.Linear(32, 32)],
         LOGITS: [nn.Linear(32, classes)],
     }

@@ -8,7 +8,7 @@ from pflrepro.models.dropout import Dropout, DropPath
 from pflrepro.models.inputs import image
 from pflrepro.models.layers import LOGITS, Plan
 
-WIDTH, HEADS, HIDDEN = 256, 4, 512
+WIDTH, HEADS, HIDDEN, BLOCKS = 256, 4, 512, 7
 ATTENTION_DROPOUT, PATH_DROPOUT = 0.1, 0.1  # [BR-code]
 
 
@@ -73,7 +73,7 @@ class SequencePool(nn.Module):
         return (self.score(x).softmax(1) * x).sum(1)
 
 
-def cct(shape: tuple[int, ...], classes: int, blocks: int = 7, dropout: bool = True) -> Plan:
+def cct(shape: tuple[int, ...], classes: int, dropout: bool = True) -> Plan:
     """CCT-7/3x1 of Compact-Transformers [BR-code]: base 3,757,569 parameters for 3x32x32, K = 256.
 
     One 3x3 convolution to 256 channels without bias, ReLU, 3x3 max-pooling with stride 2: a token a position, 256 for 32x32
@@ -89,9 +89,9 @@ def cct(shape: tuple[int, ...], classes: int, blocks: int = 7, dropout: bool = T
     convolution = nn.Conv2d(channels, WIDTH, 3, padding=1, bias=False)
     nn.init.kaiming_normal_(convolution.weight)
     first = [convolution, nn.ReLU(), nn.MaxPool2d(3, 2, padding=1), Tokens(height * width, WIDTH)]
-    attention, path = (ATTENTION_DROPOUT, PATH_DROPOUT / max(blocks - 1, 1)) if dropout else (0.0, 0.0)
+    attention, path = (ATTENTION_DROPOUT, PATH_DROPOUT / (BLOCKS - 1)) if dropout else (0.0, 0.0)
     plan: Plan = {"tokens": first}
-    plan |= {f"block{k + 1}": [Encoder(WIDTH, HEADS, HIDDEN, attention, path * k)] for k in range(blocks)}
+    plan |= {f"block{k + 1}": [Encoder(WIDTH, HEADS, HIDDEN, attention, path * k)] for k in range(BLOCKS)}
     plan |= {"pool": [nn.LayerNorm(WIDTH), SequencePool(WIDTH)], LOGITS: [nn.Linear(WIDTH, classes)]}
     for module in (m for row in plan.values() for top in row for m in top.modules()):
         if isinstance(module, nn.Linear):

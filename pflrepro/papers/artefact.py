@@ -150,7 +150,6 @@ class Scale:
         seeds: so many.
         every: tests after every so many rounds (0: the paper's).
         share: of every client's training samples.
-        patience: None: the paper's stop rule; 0: none.
         rows, columns: the keys of what is run (None: all).
         instead: column key -> the setting that stands in for one whose data or network are not to be had.
         options: (row key, options) that make a method affordable.
@@ -163,7 +162,6 @@ class Scale:
     seeds: int = 1
     every: int = 0
     share: float = 1.0
-    patience: int | None = None
     rows: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     instead: Mapping[str, Setting] = field(default_factory=dict)
@@ -187,8 +185,8 @@ class Scale:
         found: dict[str, Any] = {"rounds": min(self.rounds or paper.rounds, paper.rounds)}
         if self.every:
             found["every"] = self.every
-        if self.patience is not None or self.rounds:
-            found["patience"] = self.patience or 0
+        if self.rounds:
+            found["patience"] = 0  # the paper's stop rule is for the paper's length
         return found
 
     def level(self, column: Column) -> str:
@@ -223,7 +221,6 @@ class Artefact:
         timed: whether it compares times. Its runs then have seeds of their own, so that no longer run of another table answers for
             them, and are trained in two halves, the second in reverse order: what slows the machine down meets all of them.
         about: what it is and what it claims.
-        found: what our runs showed, written from results.
     """
 
     id: str
@@ -239,7 +236,6 @@ class Artefact:
     spread: str = "trials"
     timed: bool = False
     about: str = ""
-    found: str = ""
 
     def __post_init__(self) -> None:
         for kind, keys in (("row", self.row_keys), ("column", self.column_keys), ("scale", self.scale_names)):
@@ -265,7 +261,6 @@ class Artefact:
             "columns": "; ".join(map(self.name_of, self.columns)),
             "claims": "; ".join(f"{claim.said} [{claim.source}]" for claim in self.claims),
             **{f"scale {scale.name}": scale.note for scale in self.scales},
-            "what was found": self.found,
         }
         return facts(self.title, about)
 

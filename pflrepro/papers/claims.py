@@ -36,7 +36,6 @@ class Sample:
         each: what these are, where not clients.
     """
 
-    label: str
     numbers: Mapping[int, float]
     clients: Mapping[int, tuple[np.ndarray, np.ndarray]]
     rising: bool = False
@@ -99,7 +98,7 @@ class Claim:
         rows: row keys.
         columns: keys (None: all of the artefact).
         source: the paper's section.
-        more: what the form needs besides (`points`, `k`, `at`).
+        more: what the form needs besides (`points`, `k`).
     """
 
     form: str
@@ -163,11 +162,9 @@ def gain_grows(better: str, worse: str, along: Sequence[str], source: str = "") 
     return _claim("gain_grows", (better, worse), along, source)
 
 
-def wider(
-    lead: tuple[str, str], other: tuple[str, str], columns: Sequence[str] | None = None, source: str = ""
-) -> Claim:
-    """The lead of the first row over the second is larger in `lead` than in `other`, in each column."""
-    return _claim("wider", (*lead, *other), columns, source)
+def wider(lead: tuple[str, str], other: tuple[str, str], source: str = "") -> Claim:
+    """The lead of the first row over the second is larger in `lead` than in `other`, in every column."""
+    return _claim("wider", (*lead, *other), None, source)
 
 
 def rises(rows: Sequence[str], columns: Sequence[str] | None = None, source: str = "") -> Claim:

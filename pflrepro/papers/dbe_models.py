@@ -11,7 +11,7 @@ from typing import Any
 
 from pflrepro.papers.artefact import Artefact, Column, Row, column, fast, row, scales
 from pflrepro.papers.claims import above, falls_across
-from pflrepro.papers.dbe import DBE, GLOBAL, ON_CIFAR100, printed
+from pflrepro.papers.dbe import DBE, GLOBAL, KAPPA, ON_CIFAR100, printed
 from pflrepro.papers.measures import Evidence, Measure, Value
 from pflrepro.papers.model_measures import CHEAP_PROBE, mdl, tuned
 from pflrepro.papers.numbers import LEADERBOARD
@@ -31,13 +31,13 @@ from pflrepro.papers.views.table import Change, Table
 TINY_PROBE = {"hidden": (16,), "lr": 1e-3, "steps": 10, "sizes": 3, "seeds": 1}
 
 
-def length(layer: str, metric: str = "MDL_bits") -> Measure:
+def length(layer: str, metric: str = "MDL_bits", after: bool = False) -> Measure:
     """The description length at a layer: the papers' probe at their scale, a cheap one at smaller ones."""
     cheaper = (
-        ("fast", mdl(layer, CHEAP_PROBE, 5, metric=metric)),
-        ("smoke", mdl(layer, TINY_PROBE, 2, metric=metric)),
+        ("fast", mdl(layer, CHEAP_PROBE, 5, after, metric)),
+        ("smoke", mdl(layer, TINY_PROBE, 2, after, metric)),
     )
-    return replace(mdl(layer, metric=metric), cheaper=cheaper)
+    return replace(mdl(layer, after=after, metric=metric), cheaper=cheaper)
 
 
 def _bias_size(evidence: Evidence) -> Value:
@@ -45,12 +45,10 @@ def _bias_size(evidence: Evidence) -> Value:
         params = simulation.replicas[0].clients.get("params", {})
         return {"size": sum(leaf[0].numel() for leaf in params["bias"].leaves()) if "bias" in params else 0}
 
-    return Value(float(evidence.reading("bias-size", "last", take)["size"]))
+    return Value(float(evidence.reading("bias-size", take)["size"]))
 
 
-BIAS_SIZE = Measure(
-    *("bias-size", "numbers of the personal bias", _bias_size, "", 0, "", "extra_trainable_params"), moments=("last",)
-)
+BIAS_SIZE = Measure("bias-size", "numbers of the personal bias", _bias_size, "", 0, "", "extra_trainable_params")
 
 
 def at_layers(setting: Setting, layers: tuple[tuple[str, str], ...]) -> tuple[Column, ...]:
@@ -69,7 +67,7 @@ def split(position: str, at: str) -> Row:
         "fedavg+dbe",
         key=f"dbe-{at.split('@')[1]}",
         setting={"model": at},
-        by_model={at: dict(dict(DBE.by_model).get(at.split("@")[0], ()))},
+        by_model={at: KAPPA.get(at.split("@")[0], {})},
     )
 
 
@@ -169,7 +167,6 @@ TABLE7 = Artefact(
 )
 
 # ---- Tables 2 and 4: what MR and PRBM do, and DBE on other methods -------------------------------------------------------------
-_KAPPA = {"resnet18": {"kappa": 1.0, "mr_momentum": 0.1}, "fasttext": {"kappa": 0.1, "mr_momentum": 1.0}}
 LAST = {"cnn4": "fc1", "resnet18": "pool", "fasttext": "fc1"}
 
 
@@ -185,7 +182,7 @@ def both(key: str, setting: Setting, label: str) -> tuple[Column, Column]:
 TABLE2 = Artefact(
     "dbe/table2",
     "DBE Table 2: what mean regularisation and the personal bias do",
-    rows=(*(row("FedAvg"), row("FedAvg+MR", by_model=_KAPPA), row("FedAvg+PRBM"), DBE),),
+    rows=(*(row("FedAvg"), row("FedAvg+MR", by_model=KAPPA), row("FedAvg+PRBM"), DBE),),
     columns=(*both("tiny", TINY_PRACTICAL, "TINY"), *both("tiny-resnet18", TINY_RESNET, "TINY*")),
     scales=scales(
         fast(
@@ -210,7 +207,7 @@ TABLE2 = Artefact(
     "makes the features generic, together they do both.",
 )
 HOSTS = tuple(each for each in GLOBAL if each.key != "fedavg")
-WITH_DBE = tuple(row(f"{host.label}+DBE", f"{host.algorithm}+dbe", by_model=_KAPPA) for host in HOSTS)
+WITH_DBE = tuple(row(f"{host.label}+DBE", f"{host.algorithm}+dbe", by_model=KAPPA) for host in HOSTS)
 _PAIRS = tuple(
     tuple(replace(each, group=each.label, label=each.group) for each in both(*how))
     for how in (
@@ -260,14 +257,6 @@ FIGURE_FAST = scales(
 )
 
 
-def _both_ways(layer: str, after: bool) -> Measure:
-    cheaper = (
-        ("fast", mdl(layer, CHEAP_PROBE, 5, after, metric="")),
-        ("smoke", mdl(layer, TINY_PROBE, 2, after, metric="")),
-    )
-    return replace(mdl(layer, after=after, metric=""), cheaper=cheaper)
-
-
 FIGURE1 = Artefact(
     "dbe/figure1",
     "DBE Figure 1: what local training does to FedAvg's features",
@@ -276,7 +265,7 @@ FIGURE1 = Artefact(
         column("tiny", TINY_PRACTICAL, label="accuracy"),
         *(
             column(
-                f"{when}/{layer}", TINY_PRACTICAL, _both_ways(layer, when == "after"), label=name, group=f"MDL {when}"
+                f"{when}/{layer}", TINY_PRACTICAL, length(layer, "", when == "after"), label=name, group=f"MDL {when}"
             )
             for when in ("before", "after")
             for name, layer in CNN_LAYERS

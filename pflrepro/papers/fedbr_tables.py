@@ -22,6 +22,7 @@ from typing import Any
 
 from pflrepro.papers.artefact import Artefact, Column, Row, Scale, column, fast, row, scales
 from pflrepro.papers.claims import above, best, rises_across
+from pflrepro.papers.fedbr_counts import SETTING
 from pflrepro.papers.measures import BR_ACCURACY, SECONDS, Measure, accuracy_by, ratio_to, rounds_to_reach
 from pflrepro.papers.settings import (
     AUGMENTED_CIFAR100,
@@ -109,7 +110,7 @@ def small(
     """The scale `fast` on the small substitute of CIFAR-10."""
     instead = dict.fromkeys(columns, SMALL_CIFAR10) | how.pop("instead", {})
     note = f"{INSTEAD}; {rounds} rounds, tests {'after each' if every == 1 else f'every {every}'}, one seed"
-    return fast(rounds, how.pop("note", note), every=every, rows=rows, columns=columns, instead=instead, **how)
+    return fast(rounds, note, every=every, rows=rows, columns=columns, instead=instead, **how)
 
 
 TABLE1 = _table(
@@ -314,7 +315,6 @@ TABLE6 = _table(
     "paper's round is not stated: ours is the mean of the five best, of each column by itself.",
 )
 
-_COST = "10 clients; LDA alpha=0.1; FedBR pseudo-data transferred once (32)"
 _TIMED = (
     ("cifar10", ROTATED_CIFAR10, "CIFAR10", "VGG11", "", 0.29),
     ("cifar100", AUGMENTED_CIFAR100, *MIXUP100.values(), "mixup", 0.67),
@@ -331,7 +331,7 @@ TIMES7 = _table(
             plugins=plugins,
             dataset=dataset,
             model=model,
-            setting=_COST,
+            setting=SETTING,
         )
         for key, setting, dataset, model, plugins, theirs in _TIMED
     ),

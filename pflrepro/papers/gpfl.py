@@ -80,14 +80,13 @@ def clients(number: int, of: int = 0) -> Setting:
     return CIFAR100_PRACTICAL.with_(label, partition=kind, clients=number)
 
 
-HAR_PRINTED = {"dataset": "HAR", "model": "HAR-CNN", "setting": "partition=natural(by user);N=30;rho=1"}
 _SUBSET = "partition=practical;beta=0.1;N={};rho=1;subset_of=50-client partition"
 TABLE2 = Artefact(
     "gpfl/table2",
     "GPFL Table 2: human activities, and more clients",
     rows=ROWS,
     columns=(
-        column("har", HAR_USERS, label="HAR", **HAR_PRINTED),
+        column("har", HAR_USERS, label="HAR", **dbe.HAR_PRINTED),
         *(
             column(f"n{n}", clients(n), label=f"N={n}", group="Cifar100", **dbe.printed(clients(n)))
             for n in (30, 50, 100, 500)
@@ -138,7 +137,7 @@ _FAIR = (
         "Amazon Review",
         {"dataset": "Amazon Review", "model": "MLP3", "setting": "partition=feature shift(by domain);N=4;rho=1"},
     ),
-    ("har", HAR_USERS, "HAR", HAR_PRINTED),
+    ("har", HAR_USERS, "HAR", dbe.HAR_PRINTED),
 )
 TABLE3 = Artefact(
     "gpfl/table3",

@@ -186,7 +186,7 @@ def f1_of_clients(study: Any) -> pd.DataFrame | None:
     """Macro-F1 of FedAvg's model, in percent: on all test data, and on those of clients from the nearest to the farthest."""
     import pandas as pd
 
-    from pflrepro.metrics.personalisation import grp_fed_scores, of_global
+    from pflrepro.metrics.personalisation import f1_of_server, grp_fed_scores
 
     evidence = study.evidence("fedavg", "T_g")
     if not evidence:
@@ -194,7 +194,7 @@ def f1_of_clients(study: Any) -> pd.DataFrame | None:
     predictions = predictions_of(evidence[0])
     counts, names = tested(predictions), names_of_clients(evidence[0])
     chosen, apart = selected_clients(counts, SELECTED), total_variation(counts)
-    each = of_global(predictions, "macro_f1").values[chosen]
+    each = f1_of_server(predictions)[chosen]
     lines = [f"all {len(counts)} clients", *(f"{names[client]} ({apart[client]:.2f})" for client in chosen)]
     return pd.DataFrame({"FedAvg": 100.0 * np.array([grp_fed_scores(predictions).t_g, *each])}, index=lines)
 

@@ -1,7 +1,7 @@
 """What is measured of a run: one value a seed, and where it can be had one value a client.
 
-A measure says what it needs: a `history`, the `models` behind a moment (they are revived where no reading of them is kept), the run of
-another row beside its own, or nothing. It knows the name of the published metric, its unit, and whether more is better.
+A measure looks at the history, at the models after the last round (they are revived where no reading of them is kept), or at the run of
+another row beside its own. It knows the name of the published metric, its unit, and whether more is better.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
-from pflrepro.experiments.result import Moment, Run
+from pflrepro.experiments.result import Run
 from pflrepro.metrics import accuracy, fairness
 from pflrepro.metrics.cost import rounds_of_time, timing
 from pflrepro.metrics.curves import iterations_to_convergence, rounds_to
@@ -49,7 +49,7 @@ class Evidence:
     Attributes:
         beside: (row key, column key) -> the evidence of that cell with the same seed, "" being this one's own; None where it was
             not run.
-        newest: the simulation that was revived last, by run and round: several questions to one moment revive it once.
+        newest: the simulation that was revived last, by run and round: several questions to one run revive it once.
         revives: whether it may be: what is not measured yet may need hours.
     """
 
@@ -65,30 +65,31 @@ class Evidence:
     def history(self) -> Mapping[str, np.ndarray]:
         return self.run.history
 
+    @property
+    def state(self) -> tuple[str, int]:
+        """(run, last round), whose models are looked at: a run that has grown is another state."""
+        return self.run.id, self.run.round_of("last")
+
     def reading(
-        self, name: str, moment: Moment, take: Callable[[Any], Mapping[str, Any]], revision: int = 1, **options: Any
+        self, name: str, take: Callable[[Simulation], Mapping[str, Any]], **options: Any
     ) -> dict[str, np.ndarray]:
-        """The kept answer to a question to the models at a moment, or what `take(simulation)` gives, which is then kept.
+        """The kept answer to a question to the models, or what `take(simulation)` gives, which is then kept.
 
-        `options` and `revision` are part of the question.
+        `options` are part of the question.
         """
-        question = Question(name, self.run.round_of(moment), tuple(sorted(options.items())), revision)
+        question = Question(name, self.state[1], tuple(sorted(options.items())))
+        return self.store.reading(self.run, question, lambda: take(self.simulation()))
 
-        return self.store.reading(self.run, question, lambda: take(self.simulation(question.round)))
-
-    def simulation(self, moment: Moment) -> Simulation:
-        """The run at a moment, to look into; see `pflrepro.experiments.revive`. `UserError` where that is not wanted."""
+    def simulation(self) -> Simulation:
+        """The run after its last round, to look into; see `pflrepro.experiments.revive`. `UserError` where that is not wanted."""
         if not self.revives:
             raise UserError("trained, and its models not measured yet: pflrepro reproduce measures them")
         from pflrepro.experiments.revive import revive  # loads the framework, which a list of artefacts does without
 
-        place = (self.run.id, self.run.round_of(moment))
-        if place not in self.newest:
+        if self.state not in self.newest:
             self.newest.clear()
-            self.newest[place] = revive(
-                self.run, place[1], store=self.store, data_root=self.data_root, device=self.device
-            )
-        return self.newest[place]
+            self.newest[self.state] = revive(self.run, store=self.store, data_root=self.data_root, device=self.device)
+        return self.newest[self.state]
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,6 @@ class Measure:
         better: `higher`, `lower` or "".
         metric: its name in the published files.
         printed: what a published value is multiplied with to have our unit.
-        moments: whose models it needs.
-        clients: whether its values are weighted means over clients.
         spread_digits: decimals of the spread, where a paper prints others than of the number.
         rule: what it takes from a curve, in words.
         cheaper: (scale, measure): the same with less work, at a scale that cannot afford all of it.
@@ -118,8 +117,6 @@ class Measure:
     better: str = "higher"
     metric: str = "accuracy"
     printed: float = 1.0
-    moments: tuple[Moment, ...] = ()
-    clients: bool = False
     spread_digits: int | None = None
     rule: str = ""
     cheaper: tuple[tuple[str, Measure], ...] = ()
@@ -176,7 +173,7 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
     when = " right after local training" if after else ""
     over = ", plain mean over clients" if mean == "clients" else ""
     name = f"accuracy-{rule}-{mean}{'-after' if after else ''}"
-    facts = {"clients": True, "rule": f"{chosen.title}{over}", "bounds": (0.0, 100.0)}
+    facts = {"rule": f"{chosen.title}{over}", "bounds": (0.0, 100.0)}
     return Measure(name, f"test accuracy{when}", of, **(facts | more))
 
 
@@ -187,12 +184,12 @@ FDA_ACCURACY = accuracy_by("last_round", metric="test_accuracy", printed=100.0, 
 BR_ACCURACY = accuracy_by("mean_best_5", "clients", metric="test_accuracy_pct")
 
 
-def rounds_to_reach(threshold: float, mean: str = "clients") -> Measure:
-    """Rounds until the curve first reaches `threshold` percent; NaN where it never does [BR Table 1]."""
-    curve_of = {"pooled": accuracy.pooled, "clients": accuracy.mean_over_clients}[mean]
+def rounds_to_reach(threshold: float) -> Measure:
+    """Rounds until the clients' mean accuracy first reaches `threshold` percent; NaN where it never does [BR Table 1]."""
 
     def of(evidence: Evidence) -> Value:
-        found = rounds_to(threshold / 100.0, curve_of(evidence.history), evidence.history["round"])
+        curve = accuracy.mean_over_clients(evidence.history)
+        found = rounds_to(threshold / 100.0, curve, evidence.history["round"])
         return Value(float("nan") if found is None else float(found))
 
     title = f"rounds to {threshold:g} %"
@@ -208,11 +205,11 @@ ITERATIONS = Measure("iterations", "rounds to the best accuracy", _iterations, "
 
 # ---- fairness --------------------------------------------------------------------------------------------------------------------
 def _client_std(evidence: Evidence) -> Value:
-    return Value(100.0 * fairness.at_best_round(evidence.history)[0].std)
+    return Value(100.0 * fairness.at_best_round(evidence.history).std)
 
 
 def _variation(evidence: Evidence) -> Value:
-    return Value(100.0 * fairness.at_best_round(evidence.history)[0].variation)
+    return Value(100.0 * fairness.at_best_round(evidence.history).variation)
 
 
 CLIENT_STD = Measure(
@@ -234,9 +231,7 @@ def _last_loss(evidence: Evidence) -> Value:
     return Value(float(np.average(losses[known], weights=sizes[known])), losses[known], sizes[known])
 
 
-TRAIN_LOSS = Measure(
-    "train-loss", "training loss", _last_loss, "nats", 3, "lower", "training_loss", clients=True, rule="last round"
-)
+TRAIN_LOSS = Measure("train-loss", "training loss", _last_loss, "nats", 3, "lower", "training_loss", rule="last round")
 
 
 def _largest_loss(evidence: Evidence) -> Value:
@@ -338,19 +333,19 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
         return replace(found, number=found.number / other.number, clients=each)
 
     title = f"{measure.title}, relative to {row}"
-    own = {"unit": "times", "clients": False, "bounds": (0.0, math.inf)}
-    return replace(measure, name=f"{measure.name}-to-{row}", title=title, of=of, **own)
+    name = f"{measure.name}-to-{row}"
+    return replace(measure, name=name, title=title, of=of, unit="times", bounds=(0.0, math.inf))
 
 
-def overhead_over(row: str, measure: Measure = LOCAL_SECONDS) -> Measure:
-    """What a measure is more than that of another row, in percent of it."""
-    ratio = ratio_to(row, measure)
+def overhead_over(row: str) -> Measure:
+    """What the clients' seconds a round are more than those of another row, in percent of them."""
+    ratio = ratio_to(row, LOCAL_SECONDS)
 
     def of(evidence: Evidence) -> Value:
         return Value(100.0 * (ratio.of(evidence).number - 1.0))
 
-    title = f"{measure.title}, more than {row}"
-    return replace(ratio, name=f"{measure.name}-overhead-over-{row}", title=title, of=of, unit="%")
+    title = f"{LOCAL_SECONDS.title}, more than {row}"
+    return replace(ratio, name=f"{LOCAL_SECONDS.name}-overhead-over-{row}", title=title, of=of, unit="%")
 
 
 def mean_over(columns: tuple[str, ...], measure: Measure) -> Measure:
@@ -362,7 +357,7 @@ def mean_over(columns: tuple[str, ...], measure: Measure) -> Measure:
             return Value(float("nan"))
         return Value(float(np.mean([measure.of(each).number for each in found if each is not None])))
 
-    return replace(measure, name=f"mean-{measure.name}", title=f"mean {measure.title}", of=of, clients=False)
+    return replace(measure, name=f"mean-{measure.name}", title=f"mean {measure.title}", of=of)
 
 
 def accuracy_in_time_of(row: str) -> Measure:

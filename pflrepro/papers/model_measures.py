@@ -1,4 +1,4 @@
-"""What is measured on the models of a run: each measure asks one question to the state at a moment, whose answer is kept.
+"""What is measured on the models of a run: each measure asks one question to the state after the last round, whose answer is kept.
 
 A kept answer is read back without the models; see `Evidence.reading`. The modules that load the framework are imported where a
 question is asked, so that declared artefacts load none. What needs predictions alone is in `prediction_measures`.
@@ -6,7 +6,7 @@ question is asked, so that declared artefacts load none. What needs predictions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from pflrepro.data.datasets import DATASETS
 from pflrepro.data.partitions.parse import new_clients, parse
 from pflrepro.errors import UserError, check_word
 from pflrepro.experiments.config import DataConfig
-from pflrepro.experiments.result import Moment
 from pflrepro.papers.measures import Evidence, Measure, Value
 
 if TYPE_CHECKING:
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, Any]
 PERCENT = (0.0, 100.0)
+LAST = "last round"  # the rule of all measures on models
 POINTS = 5000  # samples of a picture, all clients together [DBE section 4.3: inferred]
+SEED = 0  # of their choice, and of what is drawn of them
 # A probe that takes seconds on two cores instead of an hour with the papers': orders methods, its lengths are no published ones.
 CHEAP_PROBE = {"hidden": (128, 128), "lr": 1e-3, "steps": 400, "sizes": 6, "seeds": 2}
 
@@ -43,11 +44,6 @@ def over_clients(values: np.ndarray, weights: np.ndarray | None = None, scale: f
 def stands_in(evidence: Evidence) -> bool:
     """Whether the run is on embedded data, which stand in for others: not all that a measure names is there."""
     return DATASETS[evidence.run.experiment.data.dataset].embedded
-
-
-def rule_of(moment: Moment) -> str:
-    """A moment in words."""
-    return {"last": "last round", "best": "best round"}.get(str(moment), f"round {moment}")
 
 
 # ---- features --------------------------------------------------------------------------------------------------------------------
@@ -68,7 +64,6 @@ def mdl(
     probe: Mapping[str, Any] | None = None,
     clients: int | None = None,
     after: bool = False,
-    moment: Moment = "last",
     metric: str = "MDL_bits",
 ) -> Measure:
     """The mean over clients of the description length of a layer's features of their own test part, in nats [DBE section 4.2].
@@ -93,12 +88,12 @@ def mdl(
             measured = curves(found.sets()[:clients], simulation.task.classes, Probe(**(probe or {})), seed=seed)
             return {"lengths": [np.nan if curve is None else curve.codelength() for curve in measured]}
 
-        return over_clients(evidence.reading("mdl", moment, take, seed=seed, **options)["lengths"])
+        return over_clients(evidence.reading("mdl", take, seed=seed, **options)["lengths"])
 
     when = " after local training" if after else ""
     name = f"mdl-{layer}{'-after' if after else ''}"
     title = f"description length at {layer}{when}"
-    return Measure(name, title, of, "nats", 0, "lower", metric, moments=(moment,), clients=True, rule=rule_of(moment))
+    return Measure(name, title, of, "nats", 0, "lower", metric, rule=LAST)
 
 
 def _class_separation(features: Features) -> float:
@@ -136,57 +131,40 @@ SEPARATIONS: dict[str, Callable[[Features], Any]] = {
 }
 
 
-def separation(
-    what: str, layer: str = "features", after: bool = False, moment: Moment = "last", limit: int = POINTS, seed: int = 0
-) -> Measure:
+def separation(evidence: Evidence, what: str, layer: str, after: bool, limit: int) -> float:
     """How far apart the classes or the clients lie at a layer: what a picture of the features tells the eye, as a number.
 
     Args:
         what: of `SEPARATIONS`: `class separation`, tr S_b / tr S_w; `A-distance between clients`, in [0, 2], and `Fisher ratio of
             clients` (median over dimensions), both a client against all others, mean over clients; `silhouette by client and
             class`.
-        limit, seed: of the samples, see `representations.collect_layers`.
+        limit: of the samples, see `representations.collect_layers`.
     """
     measure = SEPARATIONS[check_word("separation", what, SEPARATIONS)]
-    options = {"what": what, "layer": layer, "after": after, "limit": limit, "seed": seed}
+    how = {"after": after, "limit": limit, "seed": SEED}
 
-    def of(evidence: Evidence) -> Value:
-        def take(simulation: Simulation) -> Arrays:
-            return {"found": measure(features_of(evidence, simulation, layer, limit=limit, seed=seed, after=after))}
+    def take(simulation: Simulation) -> Arrays:
+        return {"found": measure(features_of(evidence, simulation, layer, **how))}
 
-        found = evidence.reading("separation", moment, take, **options)["found"]
-        return over_clients(found) if found.ndim else Value(float(found))
-
-    name = f"{what.replace(' ', '-')}-{layer}{'-after' if after else ''}"
-    title = f"{what} at {layer}{' after local training' if after else ''}"
-    return Measure(name, title, of, "", 2, "", "", moments=(moment,), clients=" clients" in what, rule=rule_of(moment))
+    found = evidence.reading("separation", take, what=what, layer=layer, **how)["found"]
+    return over_clients(found).number if found.ndim else float(found)
 
 
 # ---- fine-tuning and new clients -------------------------------------------------------------------------------------------------
-def tuned(
-    epochs: int = 5, parts: str | tuple[str, ...] = "all", metric: str = "test_accuracy", printed: float = 100.0
-) -> Measure:
-    """Test accuracy of the clients' models after plain fine-tuning of copies: of FedAvg, FedAvgFT's [FDA]; see `newcomers.tuned`.
-
-    Args:
-        parts: several are tried, and the best mean counts [FDA].
-    """
-    tried = (parts,) if isinstance(parts, str) else parts
+def tuned(epochs: int = 5, metric: str = "test_accuracy", printed: float = 100.0) -> Measure:
+    """Test accuracy of the clients' models after plain fine-tuning of copies: of FedAvg, FedAvgFT's [FDA]; see `newcomers.tuned`."""
 
     def of(evidence: Evidence) -> Value:
-        from pflrepro.metrics.newcomers import tuned as fine_tuned
+        def take(simulation: Simulation) -> Arrays:
+            from pflrepro.metrics.newcomers import tuned as fine_tuned
 
-        def ask(part: str) -> Value:
-            def take(simulation: Simulation) -> Arrays:
-                return vars(fine_tuned(simulation, epochs, part))
+            return vars(fine_tuned(simulation, epochs, "all"))
 
-            return _accuracy(evidence.reading("tuned", "last", take, epochs=epochs, parts=part))
+        return _accuracy(evidence.reading("tuned", take, epochs=epochs, parts="all"))
 
-        return _best(map(ask, tried))
-
-    title = f"test accuracy after {epochs} epochs of fine-tuning {' or '.join(tried)}"
-    more = _decimals(printed) | {"metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
-    return Measure(f"tuned-{epochs}-{'-or-'.join(tried)}", title, of, rule=rule_of("last"), bounds=PERCENT, **more)
+    title = f"test accuracy after {epochs} epochs of fine-tuning all"
+    more = _decimals(printed) | {"metric": metric, "printed": printed}
+    return Measure(f"tuned-{epochs}", title, of, rule=LAST, bounds=PERCENT, **more)
 
 
 def newcomers(
@@ -220,14 +198,14 @@ def newcomers(
                 federation = load_federation(data, evidence.data_root, evidence.device)
                 return vars(measured(simulation, federation, how, epochs, part))
 
-            return _accuracy(evidence.reading("newcomers", "last", take, how=how, epochs=epochs, parts=part, **where))
+            return _accuracy(evidence.reading("newcomers", take, how=how, epochs=epochs, parts=part, **where))
 
-        return _best(map(ask, tried))
+        return max(map(ask, tried), key=lambda value: value.number)
 
     name = "-".join(("newcomers", how, str(epochs), *tried, *filter(None, [corruption])))
     title = f"test accuracy of new clients{f' under {corruption}' if corruption else ''}"
-    more = _decimals(printed) | {"metric": metric, "printed": printed, "clients": True, "moments": ("last",)}
-    return Measure(name, title, of, rule=rule_of("last"), bounds=PERCENT, **more)
+    more = _decimals(printed) | {"metric": metric, "printed": printed}
+    return Measure(name, title, of, rule=LAST, bounds=PERCENT, **more)
 
 
 def others(data: DataConfig, dataset: str) -> DataConfig:
@@ -252,19 +230,8 @@ def _accuracy(found: Arrays) -> Value:
     return over_clients(found["values"], found["samples"], 100.0)
 
 
-def _best(values: Iterable[Value]) -> Value:
-    return max(values, key=lambda value: value.number)
-
-
 # ---- attacks, notes, times -------------------------------------------------------------------------------------------------------
-def psnr(
-    target: str,
-    victims: int | None = None,
-    batches: int = 2,
-    steps: int = 100,
-    inner: int = 20,
-    moment: Moment = "last",
-) -> Measure:
+def psnr(target: str, victims: int | None = None, batches: int = 2, steps: int = 100, inner: int = 20) -> Measure:
     """The platform's PSNR of what deep leakage recovers of the first batches of a round, mean over a client's, then over clients.
 
     Lower is better; 6 to 8 dB is what no information gives [GPFL Table 5; LIB].
@@ -287,40 +254,32 @@ def psnr(
             found = recover(seen.part(slice(victims)), Attack(steps=steps, inner=inner, seed=seed))
             return {"psnr": found.rows.cpu().numpy(), "client": found.seen.client}
 
-        found = evidence.reading("psnr", moment, take, seed=seed, **options)
+        found = evidence.reading("psnr", take, seed=seed, **options)
         known = ~np.isnan(found["psnr"])
         means = [
             found["psnr"][known & (found["client"] == client)].mean() for client in np.unique(found["client"][known])
         ]
         return over_clients(np.array(means)) if means else Value(float("nan"))
 
-    more = {"digits": 2, "better": "lower", "metric": "PSNR_dB", "moments": (moment,), "clients": True}
-    return Measure(f"psnr-{target}", f"PSNR of the attack on the {target}", of, "dB", rule=rule_of(moment), **more)
+    title = f"PSNR of the attack on the {target}"
+    return Measure(f"psnr-{target}", title, of, "dB", 2, "lower", "PSNR_dB", rule=LAST)
 
 
-def note(name: str, entry: int = 0, title: str = "") -> Measure:
-    """What a method finds while it adapts before its last test, mean over clients; see `pflrepro.simulation.inspection.notes`.
+def _betas(evidence: Evidence) -> Value:
+    """What pFedFDA notes while it adapts before its last test, of two coefficients that of the means; NaN for other methods."""
 
-    NaN where the method notes nothing of that name.
+    def take(simulation: Simulation) -> Arrays:
+        from pflrepro.simulation.inspection import notes
 
-    Args:
-        entry: which number, where there are several a client (pFedFDA's `beta`: 0 for means, 1 for the covariance).
-    """
+        return notes(simulation)
 
-    def of(evidence: Evidence) -> Value:
-        def take(simulation: Simulation) -> Arrays:
-            from pflrepro.simulation.inspection import notes
-
-            return notes(simulation)
-
-        found = evidence.reading("notes", "last", take).get(name)
-        return Value(float("nan")) if found is None else over_clients(found.reshape(len(found), -1)[:, entry])
-
-    more = {"moments": ("last",), "clients": True, "rule": rule_of("last")}
-    return Measure(f"note-{name}-{entry}", title or name, of, "", 3, "", "", **more)
+    found = evidence.reading("notes", take).get("beta")
+    return Value(float("nan")) if found is None else over_clients(found.reshape(len(found), -1)[:, 0])
 
 
-BETAS = replace(note("beta", title="interpolation coefficient of the last test"), bounds=(0.0, 1.0))
+BETAS = Measure(
+    *("beta", "interpolation coefficient of the last test", _betas, "", 3, "", ""), rule=LAST, bounds=(0.0, 1.0)
+)
 
 _TIMED = {
     "network": ("passes through the network", "network_passes_pct"),
@@ -347,7 +306,7 @@ def time_share(part: str, clients: int | None = None) -> Measure:
             chosen = None if clients is None else range(min(clients, simulation.task.clients))
             return vars(time_shares(simulation, clients=chosen))
 
-        return over_clients(evidence.reading("time-shares", "last", take, clients=clients)[part])
+        return over_clients(evidence.reading("time-shares", take, clients=clients)[part])
 
-    more = {"better": "", "metric": metric, "moments": ("last",), "clients": True, "settles": False}
-    return Measure(f"time-{part}", f"share of the time: {title}", of, rule=rule_of("last"), bounds=PERCENT, **more)
+    more = {"better": "", "metric": metric, "settles": False}
+    return Measure(f"time-{part}", f"share of the time: {title}", of, rule=LAST, bounds=PERCENT, **more)

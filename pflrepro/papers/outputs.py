@@ -109,8 +109,6 @@ def report(study: Studied, files: Iterable[str] = ()) -> str:
         parts += _verdicts(study)
     if study.outcomes:
         parts += ["## Claims", markdown(claims(study)) + "\n" + _how_decided(study)]
-    if artefact.found:
-        parts += ["## What was found", artefact.found]
     parts += ["## How it was made", "\n".join(f"* **{key}:** {value}" for key, value in provenance(study).items())]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 

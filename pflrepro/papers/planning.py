@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,6 @@ class Planned(Brief):
         seconds: expected on this machine, 0 when done, NaN where nobody asked.
         memory: bytes, rough.
         run: equal for two requests that one run answers.
-        keep: moments whose states are kept for measures on models.
     """
 
     artefact: str
@@ -61,10 +60,9 @@ class Planned(Brief):
     memory: float
     run: str = ""
     experiment: Experiment | None = None
-    keep: tuple[str | int, ...] = ()
 
 
-SHOWN = tuple(field.name for field in fields(Planned) if field.name not in ("experiment", "keep"))
+SHOWN = tuple(field.name for field in fields(Planned) if field.name != "experiment")
 
 
 class Plan(list[Planned]):
@@ -126,13 +124,9 @@ def plan(study: Studied, timings: Timings | None = None) -> Plan:
             except UserError as error:
                 impossible.append(_impossible(study, row, column, str(error)))
                 continue
-            keep = study.moments(row, column)
             for experiment in experiments:
-                known = planned.get(experiment)
-                if known is None:
-                    planned[experiment] = _entry(study, row, column, experiment, timings, keep)
-                elif set(keep) - set(known.keep):
-                    planned[experiment] = replace(known, keep=tuple(dict.fromkeys(known.keep + keep)))
+                if experiment not in planned:
+                    planned[experiment] = _entry(study, row, column, experiment, timings)
     return Plan([*planned.values(), *impossible])
 
 
@@ -172,14 +166,7 @@ def _impossible(study: Studied, row: Row, column: Column, reason: str) -> Planne
     return Planned(*place, 0, 0, IMPOSSIBLE, reason, 0.0, 0.0)
 
 
-def _entry(
-    study: Studied,
-    row: Row,
-    column: Column,
-    experiment: Experiment,
-    timings: Timings | None,
-    keep: tuple[str | int, ...],
-) -> Planned:
+def _entry(study: Studied, row: Row, column: Column, experiment: Experiment, timings: Timings | None) -> Planned:
     done = _done(study, experiment)
     lacking = None if done else study.lacking(experiment)
     state = "done" if done else "no data" if lacking else "to run"
@@ -188,7 +175,7 @@ def _entry(
     memory = estimate_memory(experiment)
     place = (study.artefact.id, row.label, study.setting(column).label, study.scale.name, experiment.seed)
     run = identity_digest(identity(experiment, ""))
-    return Planned(*place, rounds, state, lacking or "", seconds, memory, run, experiment, keep)
+    return Planned(*place, rounds, state, lacking or "", seconds, memory, run, experiment)
 
 
 def _done(study: Studied, experiment: Experiment) -> bool:

@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pflrepro.data.heterogeneity import total_variation
-from pflrepro.errors import UserError, check_word
-from pflrepro.experiments.result import Moment
+from pflrepro.errors import check_word
 from pflrepro.papers.measures import Evidence, Measure, Value
-from pflrepro.papers.model_measures import PERCENT, Arrays, over_clients, rule_of
+from pflrepro.papers.model_measures import LAST, PERCENT, Arrays, over_clients
 
 if TYPE_CHECKING:
     from pflrepro.metrics.predictions import Predictions
     from pflrepro.simulation.simulation import Simulation
 
 
-def predictions_of(evidence: Evidence, moment: Moment = "last", after: bool = False) -> Predictions:
+def predictions_of(evidence: Evidence) -> Predictions:
     """The predicted labels of all clients' models on the pooled test set; scores are ones and zeros."""
     from pflrepro.metrics.classification import predicted_labels
     from pflrepro.metrics.predictions import Predictions, predict
 
     def take(simulation: Simulation) -> Arrays:
-        found = predict(simulation, after=after)
+        found = predict(simulation)
         arrays = {"labels": found.labels, "owner": found.owner, "own": found.own_predicted, "pooled": found.pooled}
         arrays["ensemble"] = predicted_labels(found.ensemble)
         if found.global_scores is not None:
@@ -31,7 +30,7 @@ def predictions_of(evidence: Evidence, moment: Moment = "last", after: bool = Fa
         sizes = {"classes": np.array(found.classes), "clients": np.array(found.clients)}
         return {name: array.astype(np.min_scalar_type(array.max())) for name, array in (arrays | sizes).items()}
 
-    kept = evidence.reading("predictions", moment, take, after=after)
+    kept = evidence.reading("predictions", take, after=False)
     classes = int(kept["classes"])
 
     def scores(name: str) -> np.ndarray | None:
@@ -39,15 +38,13 @@ def predictions_of(evidence: Evidence, moment: Moment = "last", after: bool = Fa
 
     return Predictions(
         classes=classes,
-        after=after,
+        after=False,
         labels=kept["labels"].astype(np.int64),
         owner=kept["owner"].astype(np.int64),
         own_scores=scores("own"),
-        pooled_predicted=kept["pooled"].astype(np.int32),
+        pooled=kept["pooled"].astype(np.int32),
         ensemble=scores("ensemble"),
-        ensemble_of="probabilities",
         global_scores=scores("server"),
-        pooled_scores=None,
         clients=int(kept["clients"]),
     )
 
@@ -61,18 +58,19 @@ GRP_SCORES = {
 NEAREST, FARTHEST = "nearest", "farthest"
 
 
-def grp_fed(score: str, of_client: int | str | None = None) -> Measure:
+def grp_fed(score: str, of_client: str | None = None) -> Measure:
     """T_g, T_p, T_r or T_l of GRP-FED (macro-F1), see `personalisation.grp_fed_scores`, in percent.
 
     Args:
-        of_client: those of one client alone [GRP Figure 5]: its number, or the `nearest` or `farthest` client, by the total
-            variation of its test labels to the pooled ones; there T_g is the global model (the ensemble, where there is none) on
-            the client's test part.
+        of_client: those of one client alone [GRP Figure 5]: of the `nearest` or `farthest` one, by the total variation of its test
+            labels to the pooled ones; there T_g is the global model (the ensemble, where there is none) on the client's test part.
     """
     check_word("score of GRP-FED", score, GRP_SCORES)
+    if of_client is not None:
+        check_word("client", of_client, (NEAREST, FARTHEST))
 
     def of(evidence: Evidence) -> Value:
-        from pflrepro.metrics.personalisation import grp_fed_scores, of_ensemble, of_global
+        from pflrepro.metrics.personalisation import f1_of_server, grp_fed_scores
 
         predictions = predictions_of(evidence)
         scores = grp_fed_scores(predictions)
@@ -80,22 +78,15 @@ def grp_fed(score: str, of_client: int | str | None = None) -> Measure:
         if of_client is None:
             return over_clients(vectors[score], scale=100.0) if score in vectors else Value(100.0 * scores.t_g)
         if score == "T_g":
-            given = of_ensemble if predictions.global_scores is None else of_global
-            vectors[score] = given(predictions, "macro_f1").values
-        return Value(100.0 * float(vectors[score][_client(predictions, of_client)]))
+            vectors[score] = f1_of_server(predictions)
+        apart = total_variation(tested(predictions))
+        client = np.nanargmin(apart) if of_client == NEAREST else np.nanargmax(apart)
+        return Value(100.0 * float(vectors[score][client]))
 
-    whose = (
-        ""
-        if of_client is None
-        else f" of client {of_client}"
-        if isinstance(of_client, int)
-        else f" of the {of_client} client"
-    )
+    whose = f" of the {of_client} client" if of_client else ""
     alone = {"name": f"{score}{whose.replace(' ', '-')}", "title": f"{score}{whose}: {GRP_SCORES[score]} (macro-F1)"}
     metric = "global_test_macro_f1" if score == "T_g" and of_client is not None else f"{score}_macro_f1"
-    clients = score != "T_g" and of_client is None
-    more = {"digits": 1, "metric": metric, "printed": 100.0, "clients": clients, "moments": ("last",)}
-    return Measure(of=of, rule=rule_of("last"), bounds=PERCENT, **alone, **more)
+    return Measure(of=of, digits=1, metric=metric, printed=100.0, rule=LAST, bounds=PERCENT, **alone)
 
 
 def tested(predictions: Predictions) -> np.ndarray:
@@ -103,14 +94,3 @@ def tested(predictions: Predictions) -> np.ndarray:
     counts = np.zeros((predictions.clients, predictions.classes), np.int64)
     np.add.at(counts, (predictions.owner, predictions.labels), 1)
     return counts
-
-
-def _client(predictions: Predictions, of_client: int | str) -> int:
-    """The number of a client that is named by it, or by how far its labels are from all labels."""
-    if isinstance(of_client, int):
-        if of_client not in range(predictions.clients):
-            raise UserError(f"clients are 0..{predictions.clients - 1}, or {NEAREST} or {FARTHEST}, not {of_client}")
-        return of_client
-    check_word("client", of_client, (NEAREST, FARTHEST))
-    apart = total_variation(tested(predictions))
-    return int(np.nanargmin(apart) if of_client == NEAREST else np.nanargmax(apart))

@@ -39,20 +39,19 @@ def reproduce(
     figures: str | Path = "figures",
     *,
     store: str | Path | None = None,
-    executed: str | Path | None = None,
     progress: bool = True,
     workers: int | None = None,
     launcher: str | None = None,
 ) -> Reproduced:
     """Regenerate one artefact: train what the store lacks (resumable), then execute its notebook on the store.
 
+    The executed notebook goes to a folder of logs in the store, or beside the outputs where the store cannot be written to.
+
     Raises `UserError` for bad input and `RunFailed` when a cell fails.
 
     Args:
         parameters: further values for the notebook's parameters cell; unknown names and ill-typed values are refused first.
         figures: outputs go to `<figures>/<paper>/`.
-        executed: where the executed notebook goes (default: a folder of logs in the store, or beside the outputs where the store
-            cannot be written to).
         launcher: where what is missing is trained, see `pflrepro.sweep`; default: here.
     """
     artefact, figures = find(artefact), named_folder(figures, "figures")
@@ -61,7 +60,7 @@ def reproduce(
     source = notebooks.notebook_path(artefact.notebook)
     study = Study(artefact, **{name: values[name] for name in OF_STUDY if values.get(name)})
     study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers, launcher=launcher)
-    target = _executed_path(artefact, scale, executed, study.store, figures)
+    target = _executed_path(artefact, scale, study.store, figures)
     before = _stamps(figures / artefact.paper)
     _execute(artefact, source, target, values)
     after = _stamps(figures / artefact.paper)
@@ -99,22 +98,16 @@ def _check_folder(folder: Path) -> None:
         ) from None
 
 
-def _executed_path(artefact: Artefact, scale: str, executed: str | Path | None, store: Store, figures: Path) -> Path:
-    """Where the executed notebook goes, a folder that can be written to."""
-    name = f"{artefact.id.replace('/', '-')}-{scale}.ipynb"
-    folder = Path(store.root) / "notebooks" if executed is None else Path(executed)
-    path = folder if folder.suffix == ".ipynb" else folder / name
+def _executed_path(artefact: Artefact, scale: str, store: Store, figures: Path) -> Path:
+    """Where the executed notebook goes, in a folder that can be written to."""
+    folder = Path(store.root) / "notebooks"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        if executed is not None:
-            raise UserError(
-                f"the executed notebook cannot be written to {path.parent}: {error.strerror or error}"
-            ) from None
-        path = figures / artefact.paper / name  # a store that cannot be written to still serves
-        path.parent.mkdir(parents=True, exist_ok=True)
-    return path
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        folder = figures / artefact.paper  # a store that cannot be written to still serves
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{artefact.id.replace('/', '-')}-{scale}.ipynb"
 
 
 def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:

@@ -186,9 +186,7 @@ class Cell:
         finite = {seed: value for seed, value in self.values.items() if math.isfinite(value.number)}
         clients = {s: (v.clients, v.weights) for s, v in finite.items() if v.clients is not None}
         each = next((value.each for value in finite.values()), "clients")
-        return Sample(
-            self.row.label, {seed: value.number for seed, value in finite.items()}, clients, self.rising, each
-        )
+        return Sample({seed: value.number for seed, value in finite.items()}, clients, self.rising, each)
 
     def tolerance(self, artefact: Artefact) -> float:
         """Two standard errors of the difference of means, at least the artefact's: 2 sqrt(v_p / trials + v_o / n).

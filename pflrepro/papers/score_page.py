@@ -19,9 +19,10 @@ from pflrepro.papers.artefact import LEVELS, paper_of
 from pflrepro.papers.page_parts import curve, details, link, small, table, value, verdict
 from pflrepro.papers.registry import LINKS, PAPERS
 from pflrepro.papers.result import NOT_RUN, VERDICTS, marked
-from pflrepro.papers.scoring import EXACT, FULL, LESS, LOST, OUTCOMES, SHARES, ScoreCard, by_paper, status
+from pflrepro.papers.scoring import EXACT, FULL, LESS, OUTCOMES, SHARES, ScoreCard, by_paper, status
 from pflrepro.papers.studies import Study
 from pflrepro.papers.texts import probability
+from pflrepro.papers.views.lost import LOST
 from pflrepro.places import named_folder
 
 if TYPE_CHECKING:
@@ -146,8 +147,6 @@ def _artefact_section(card: ScoreCard, id: str, runs: Mapping[str, Run]) -> str:
     if len(claims):
         counts = "; ".join(f"scale {scale}: {counts}" for (of, scale), counts in card.counts.items() if of == id)
         parts += [f"<h4>Claims</h4><p>{escape(counts)}.</p>", _foldable("claim", len(claims), _claims(claims))]
-    if artefact.found:
-        parts.append(f"<p>{escape(artefact.found)}</p>")
     parts.append(_foldable("cell", len(cells), _cells(cells, runs), bool(shown)))
     return f'<article id="{anchor(id)}">{"".join(parts)}</article>'
 

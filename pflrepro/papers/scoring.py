@@ -14,6 +14,7 @@ from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Counts, Outc
 from pflrepro.papers.kept_lines import Lines, Made, remembered_lines
 from pflrepro.papers.registry import select
 from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
+from pflrepro.papers.views.lost import LOST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ CLAIM_COLUMNS = (
     *("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome", "firm"),
     "source",
 )
-FULL, LESS, EXACT, LOST = "full setting", "less of it", "exact", "numbers not at hand"
+FULL, LESS, EXACT = "full setting", "less of it", "exact"
 SHARES = (FULL, LESS, EXACT, LOST, NOT_RUN)  # of the cells: what became of them
 OUTCOMES = (KEPT, BROKEN, UNDECIDED, RISING)
 

@@ -106,10 +106,6 @@ class Studied:
         start = TIMED_SEED if self.artefact.timed else 0
         return [first.changed(seed=seed) for seed in range(start, start + self.seeds)]
 
-    def moments(self, row: Row, column: Column) -> tuple[str | int, ...]:
-        """The moments whose models the cell's measure needs, but the last, which is always kept."""
-        return tuple(moment for moment in self.measure(row, column).moments if moment != "last")
-
     def measure(self, row: Row, column: Column) -> Measure:
         """What is measured of a cell, in the form that the scale affords."""
         return (row.measure or column.measure).at(self.scale.name)

@@ -80,7 +80,6 @@ class Study(Studied):
         self,
         *,
         backend: str = "auto",
-        device: str | None = None,
         workers: int | None = None,
         progress: bool = True,
         launcher: str | Launcher | None = None,
@@ -98,15 +97,12 @@ class Study(Studied):
         todo = [entry for entry in planned if entry.state == "to run"]
         if planned and not todo and not any(entry.state == "done" for entry in planned):
             raise self._nothing(planned)
-        how = {"backend": backend, "device": device or self.device, "workers": workers, "progress": progress}
-        how["callbacks"] = callbacks
+        where = {"store": self.store, "data_root": self.data_root, "device": self.device}
+        how = {"backend": backend, "workers": workers, "progress": progress, "callbacks": callbacks}
         trained = train if launcher is None else partial(sweep, launcher=launcher)
-        by_moments: dict[tuple[str | int, ...], list[Experiment]] = {}
-        for entry in todo:
-            by_moments.setdefault(entry.keep, []).append(entry.experiment)
-        for keep, experiments in by_moments.items():
-            for part in _halves(experiments) if self.artefact.timed else (experiments,):
-                trained(part, store=self.store, data_root=self.data_root, keep=keep, **how)
+        experiments = [entry.experiment for entry in todo]
+        for part in filter(None, _halves(experiments) if self.artefact.timed else [experiments]):
+            trained(part, **where, **how)
         self.__dict__.pop("cells", None)
         self.__dict__.pop("outcomes", None)
         return plan(self) if todo else planned

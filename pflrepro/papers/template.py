@@ -1,4 +1,4 @@
-"""The notebook of an artefact, from one template: only the title, the id and what was found differ.
+"""The notebook of an artefact, from one template: only the title, the id and what to try next differ.
 
     python -m pflrepro.papers.template        write the notebooks of all artefacts anew
 
@@ -66,7 +66,7 @@ def notebook(artefact: Artefact) -> dict[str, Any]:
         _code(CLAIMS),
         _code(SUMMARY),
         _code(WRITE),
-        _markdown("\n\n".join(filter(None, (artefact.found, NEXT.format(lines="\n".join(next_lines(artefact))))))),
+        _markdown(NEXT.format(lines="\n".join(next_lines(artefact)))),
     ]
     for place, cell in enumerate(cells):
         cell["id"] = f"cell-{place + 1}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pflrepro.papers.measures import Evidence, Measure, Value
-from pflrepro.papers.model_measures import rule_of
+from pflrepro.papers.model_measures import LAST
 from pflrepro.papers.projection import Panel
 from pflrepro.papers.views.view import Shown
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from pflrepro.simulation.simulation import Simulation
 
 PANELS = ("F_g(X_1)", "F_1(X_1)", "F_1(X_2)")
+LIMIT = 1000  # samples of X_1, and of X_2, in the plane
+PERPLEXITY = 30.0
 SAMPLE_OF = 8  # the class of Figure 3's one sample [FedBR section 3]
 
 
-def bias(entry: str, title: str, better: str = "", unit: str = "", scale: float = 1.0) -> Measure:
+def bias(entry: str, title: str, unit: str = "", scale: float = 1.0) -> Measure:
     """A number of `representations.LocalBias` of the client with half of the classes."""
 
     def of(evidence: Evidence) -> Value:
@@ -33,9 +35,9 @@ def bias(entry: str, title: str, better: str = "", unit: str = "", scale: float 
 
             return vars(local_bias(half_of_the_classes(simulation)))
 
-        return Value(scale * float(evidence.reading("toy-bias", "last", take)[entry][0]))
+        return Value(scale * float(evidence.reading("toy-bias", take)[entry][0]))
 
-    return Measure(f"toy-{entry}", title, of, unit, 2, better, "", moments=("last",), rule=rule_of("last"))
+    return Measure(f"toy-{entry}", title, of, unit, 2, "", "", rule=LAST)
 
 
 def predictions(study: Any) -> pd.DataFrame | None:
@@ -58,7 +60,7 @@ def predictions(study: Any) -> pd.DataFrame | None:
     evidence = study.evidence(study.artefact.rows[0].key, study.artefact.columns[0].key)
     if not evidence:
         return None
-    found = evidence[0].reading("toy-predictions", "last", take)
+    found = evidence[0].reading("toy-predictions", take)
     titles = {
         f"(a) output for one sample of class {SAMPLE_OF}": "one",
         "(b) predictions for all samples of the other classes": "shares",
@@ -69,15 +71,7 @@ def predictions(study: Any) -> pd.DataFrame | None:
 
 @dataclass(frozen=True)
 class ToyPlanes(Shown):
-    """F_g(X_1), F_1(X_1) and F_1(X_2) in one t-SNE, of the first seed.
-
-    Attributes:
-        limit: samples of X_1, and of X_2.
-    """
-
-    limit: int = 1000
-    perplexity: float = 30.0
-    name: str = ""
+    """F_g(X_1), F_1(X_1) and F_1(X_2) in one t-SNE, of the first seed."""
 
     def panels(self, study: Any) -> list[Panel]:
         """One a title of `PANELS`; none where nothing was run."""
@@ -91,9 +85,9 @@ class ToyPlanes(Shown):
             x, y = samples(toy)
             before, after = before_and_after(toy)
             own = y < toy.task.classes // 2
-            shown = [(model, own.nonzero()[: self.limit, 0]) for model in (before, after)]
-            shown.append((after, (~own).nonzero()[: self.limit, 0]))
-            points = tsne([model.features(x[rows]) for model, rows in shown], self.perplexity)
+            shown = [(model, own.nonzero()[:LIMIT, 0]) for model in (before, after)]
+            shown.append((after, (~own).nonzero()[:LIMIT, 0]))
+            points = tsne([model.features(x[rows]) for model, rows in shown], PERPLEXITY)
             labels = [y[rows].cpu().numpy().astype(np.uint8) for _, rows in shown]
             sizes = [len(each) for each in labels]
             return {
@@ -105,8 +99,7 @@ class ToyPlanes(Shown):
         evidence = study.evidence(study.artefact.rows[0].key, study.artefact.columns[0].key)
         if not evidence:
             return []
-        how = {"limit": self.limit, "perplexity": self.perplexity}
-        kept = evidence[0].reading("toy-plane", "last", take, **how)
+        kept = evidence[0].reading("toy-plane", take, limit=LIMIT, perplexity=PERPLEXITY)
         ends = np.cumsum(kept["sizes"])[:-1]
         parts = (np.split(kept[name], ends) for name in ("points", "labels"))
         return [Panel(*pair, np.zeros(len(pair[1]), np.int64), 1) for pair in zip(*parts, strict=True)]
@@ -116,8 +109,10 @@ class ToyPlanes(Shown):
 
         panels = self.panels(study)
         drawn = [panel.points for panel in panels]
-        return {self.name: planes(panels, drawn, PANELS)} if panels else {}
+        return {"": planes(panels, drawn, PANELS)} if panels else {}
 
     def notes(self, study: Any) -> list[str]:
-        said = f"t-SNE (perplexity {self.perplexity:g}) of the three panels together, at most {self.limit} samples each, first seed"
+        said = (
+            f"t-SNE (perplexity {PERPLEXITY:g}) of the three panels together, at most {LIMIT} samples each, first seed"
+        )
         return [f"{said}; F_g: the central model, F_1: after local training on X_1, the first half of the classes"]

@@ -26,7 +26,7 @@ TRIAL_ROWS, TRIAL_STEPS = 20, 3  # clients and batches of the short timing behin
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller asked for: a backend's name, threads, rows of a launch at most, bytes; None where left to us."""
+    """What the caller asked for: a backend's name, processes, rows of a launch at most, bytes; None where left to us."""
 
     backend: str = "auto"
     workers: int | None = None

@@ -100,7 +100,7 @@ class Backend(Protocol):
     settled: Settled
 
     def participate(self, program: Program, launch: Launch) -> Tree:
-        """Local training: a tree stacked over rows with `client`, `upload`, `kept`, `averaged`, and scores `after`, `absent`."""
+        """Local training: a tree stacked over rows: `client`, `upload`, `kept`, `averaged`, `losses`, and scores `after`, `absent`."""
         ...
 
     def evaluate(self, program: Program, launch: Launch) -> Tree:

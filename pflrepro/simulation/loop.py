@@ -88,7 +88,7 @@ class Participant:
 
     # ---- the round ---------------------------------------------------------------------------------------------------------
     def participate(self) -> Tree:
-        """`client`, `upload`, `kept`, `averaged`, `losses`, and the scores `after` local training and `adapted`."""
+        """`client`, `upload`, `kept`, `averaged`, `losses`, and the scores `after` local training and `absent`, adapted."""
         local = self.train()
         with self._located(lambda: "at the end of the round", local):
             result = self.program.finish(*self.of_row, local)

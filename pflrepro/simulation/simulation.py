@@ -50,7 +50,7 @@ class Simulation:
         seeds: one run each.
         backend: `loop`, `batched`, `graph`, or `auto` (by device and a short timing).
         device: where to work; default: where the federation's samples are.
-        workers: threads of the loop backend on a CPU; default: one a core.
+        workers: processes of the loop backend on a CPU; default: one a core.
         chunk: rows a launch at most; default: what fits `memory`.
         memory: bytes that a launch may use; default: three quarters of what is free.
         dtype: `float32` or `float64`.
@@ -353,7 +353,7 @@ class Simulation:
             )
 
     def history(self, index: int) -> dict[str, np.ndarray]:
-        """The history of seed number `index` as arrays, to be read; see `pflrepro.experiments.store` for the schema."""
+        """The history of seed number `index` as arrays, to be read; see `pflrepro.experiments.history` for the schema."""
         arrays = {name: rows.array for name, rows in self.replicas[index].history.items() if rows}
         sizes = {"test_samples": self.federation.sizes("test"), "train_samples": self.federation.sizes("train")}
         return arrays | sizes

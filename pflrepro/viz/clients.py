@@ -1,4 +1,4 @@
-"""The clients of a run one by one: their accuracy over rounds as a map, and at one moment against the size of their own data."""
+"""The clients of a run one by one: their accuracy over rounds as a map, and in the last test against the size of their own data."""
 
 from __future__ import annotations
 
@@ -59,24 +59,13 @@ def client_map(runs: Mapping[str, ClientCurves]) -> Figure:
     return figure
 
 
-def size_scatter(runs: Mapping[str, ClientCurves], round: int | None = None) -> Figure:
-    """Every client's accuracy against its training samples, a mark a client, behind `round` (None: the last test of each run).
-
-    `UserError` without a run, or for a round that a run was not tested after.
-    """
+def size_scatter(runs: Mapping[str, ClientCurves]) -> Figure:
+    """Every client's accuracy in its run's last test against its training samples, a mark a client."""
     with style():
         figure, (panel,) = panels(1, 2.6, list(runs), wide=True)
         for place, (label, run) in enumerate(runs.items()):
-            at = len(run.rounds) - 1 if round is None else _place(run, round)
             marker = MARKERS[place % len(MARKERS)]
-            panel.plot(run.sizes, 100 * run.accuracy[at], marker, label=label, ms=5, alpha=0.75, mew=0)
+            panel.plot(run.sizes, 100 * run.accuracy[-1], marker, label=label, ms=5, alpha=0.75, mew=0)
         panel.set(xlabel="training samples of the client", ylabel="test accuracy (%)", ylim=(-4, 104))
         legend(figure, [panel])
     return figure
-
-
-def _place(run: ClientCurves, round: int) -> int:
-    found = np.flatnonzero(run.rounds == round)
-    if not len(found):
-        raise UserError(f"the run was not tested after round {round}; it was after {run.rounds.tolist()[:10]}")
-    return int(found[0])

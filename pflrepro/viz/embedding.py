@@ -21,7 +21,7 @@ from matplotlib.ticker import MaxNLocator
 from pflrepro.atomic import replacing
 from pflrepro.errors import UserError, check_range
 from pflrepro.metrics.representations import Features
-from pflrepro.style import COLUMN, PAGE, new_figure, style
+from pflrepro.style import COLUMN, PAGE, VERMILION, new_figure, style
 
 SHAPES = "osD^v<>PXph*8d"
 # Petroff, Accessible color sequences for data visualization (arXiv 2107.02270), ten colours
@@ -193,7 +193,7 @@ def predictions(shares: np.ndarray, present: np.ndarray, title: str = "") -> Fig
         panel = figure.subplots()
         picture = panel.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         client, label = np.nonzero(present)
-        panel.scatter(label, client, s=9, color="#D55E00", lw=0, label="in the client's training part")
+        panel.scatter(label, client, s=9, color=VERMILION, lw=0, label="in the client's training part")
         panel.grid(False)
         panel.set(xlabel="predicted class", ylabel="client")
         figure.colorbar(picture, ax=panel, label="share of predictions")

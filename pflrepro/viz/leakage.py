@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from pflrepro.errors import UserError, check_range
 from pflrepro.metrics.leakage import Recovered
-from pflrepro.style import new_figure, style
+from pflrepro.style import BLUE, new_figure, style
 
 
 def recovered(found: Recovered, rows: int = 4, columns: int = 8, title: str = "") -> Figure:
@@ -62,7 +62,7 @@ def psnr_bars(values: dict[str, float], title: str = "") -> Figure:
         figure = new_figure(5.0, 0.9 + 0.32 * len(values))
         panel = figure.subplots()
         names = list(values)[::-1]
-        panel.barh(range(len(names)), [values[name] for name in names], height=0.6, color="#0072B2")
+        panel.barh(range(len(names)), [values[name] for name in names], height=0.6, color=BLUE)
         panel.set_yticks(range(len(names)), names)
         panel.set_xlabel("platform's PSNR (dB); lower: less is recovered")
         figure.suptitle(title, x=0.01, ha="left")

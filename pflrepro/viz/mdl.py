@@ -46,7 +46,7 @@ def learning_curves(curves: Mapping[str, Sequence[Curve | None]], title: str = "
     return figure
 
 
-def by_layer(lengths: Mapping[str, Mapping[str, float]], unit: str = "nats", title: str = "") -> Figure:
+def by_layer(lengths: Mapping[str, Mapping[str, float]], title: str = "") -> Figure:
     """Codelength over layers, one line a name (a method, or before and after local training); lower is better.
 
     As wide as a column of text; the axis shows where the lengths are, it does not begin at zero.
@@ -65,7 +65,7 @@ def by_layer(lengths: Mapping[str, Mapping[str, float]], unit: str = "nats", tit
             panel.plot(range(len(layers)), values, label=name, **look)
         panel.set_xticks(range(len(layers)), layers)
         panel.margins(x=0.15)
-        panel.set(title=title, xlabel="layer", ylabel=f"MDL ({unit})")
+        panel.set(title=title, xlabel="layer", ylabel="MDL (nats)")
         legend(figure, [panel])
     return figure
 

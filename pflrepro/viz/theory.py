@@ -50,15 +50,13 @@ def trade_off(settings: Mapping[str, Setting], draws: int = 2000, seed: int = 0)
     return figure
 
 
-def best_betas(
-    shifts: Sequence[float], samples: Sequence[int], clients: int = 10, features: int = 10, others: int = 50
-) -> Figure:
+def best_betas(shifts: Sequence[float], samples: Sequence[int], others: int = 50) -> Figure:
     """Best beta over the client's samples, one line a shift; the other clients keep `others` samples each."""
     check_range("number of shifts", len(shifts), 1)
     check_range("number of sample sizes", len(samples), 1)
     x, lines = np.array(samples, float), []
     for place, shift in enumerate(shifts):
-        values = [best_beta(Setting.of_shift(shift, n, clients, features, others=others)) for n in samples]
+        values = [best_beta(Setting.of_shift(shift, n, others=others)) for n in samples]
         look = Look(PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)])
         lines.append(Line(f"shift {shift:g}", x, np.array(values), look))
     panel = LinePanel("", "samples of the client", "best beta", tuple(lines), log=True)

@@ -38,7 +38,7 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> An
 )
 def test_list_names_what_there_is(what: str, name: str, capsys) -> None:
     rows = answer(capsys, "list", what)
-    names = [row["name"] for row in rows]
+    names = [row["id" if what == "artefacts" else "name"] for row in rows]
     assert any(entry == name or entry.startswith(f"{name}:") for entry in names)
     assert len(set(names)) == len(names)
     assert all(row["title"] for row in rows)

@@ -17,6 +17,11 @@ from pflrepro.data.readers.idx import images_and_labels
 ROLES = ("train_images", "train_labels", "test_images", "test_labels")
 
 
+def has_form(spec: DatasetSpec, arrays: Arrays) -> bool:
+    """Whether a few made-up rows look like the data set's."""
+    return arrays.shape == spec.shape and int(arrays.y.max()) < spec.classes
+
+
 def idx_bytes(
     values: np.ndarray, *, magic: int | None = None, shape: tuple[int, ...] | None = None, tail: bytes = b""
 ) -> bytes:

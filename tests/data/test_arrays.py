@@ -33,7 +33,7 @@ def test_what_is_saved_is_read_again(tmp_path: Path) -> None:
         assert getattr(again, key).dtype == getattr(arrays, key).dtype
     assert again.fingerprint() == arrays.fingerprint()
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["small.npz"]
-    assert len(again) == 6 and again.shape == (2, 2) and again.class_count == 3
+    assert len(again) == 6 and again.shape == (2, 2)
 
 
 def test_the_fingerprint_is_of_dtype_shape_and_bytes() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from data_sources import has_form
 
-from pflrepro.data.datasets import DATASETS, mismatch
+from pflrepro.data.datasets import DATASETS
 from pflrepro.data.readers.cifar import cifar10, cifar100
 from pflrepro.errors import CorruptFile
 
@@ -59,7 +60,7 @@ def test_cifar10_is_pooled_in_the_official_order(tmp_path: Path) -> None:
     assert arrays.y[20:].tolist() == members["test_batch"][b"labels"]
     # a line of the file is 1024 red, 1024 green, 1024 blue values, row by row
     assert arrays.x[0, 1, 2, 3] == members["data_batch_1"][b"data"][0, 1024 + 2 * 32 + 3]
-    assert mismatch(DATASETS["cifar10"], arrays, strict=False) is None
+    assert has_form(DATASETS["cifar10"], arrays)
 
 
 def test_cifar100_has_the_fine_labels(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_cifar100_has_the_fine_labels(tmp_path: Path) -> None:
     }
     arrays = cifar100(spec, {"archive": archive(tmp_path / "a", "cifar-100-python", members)})
     assert arrays.y.tolist() == members["train"][b"fine_labels"] + members["test"][b"fine_labels"]
-    assert arrays.split.tolist() == [0] * 5 + [1] * 2 and arrays.class_count == 100
+    assert arrays.split.tolist() == [0] * 5 + [1] * 2 and len(arrays.classes) == 100
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_means_and_deviations_by_hand() -> None:
 def test_digits_need_no_data_root() -> None:
     arrays = load_arrays("digits", root="nowhere")
     assert arrays.fingerprint() == DATASETS["digits"].fingerprint
-    assert arrays.class_count == 10 and arrays.shape == DATASETS["digits"].shape
+    assert len(arrays.labels()) == 10 and arrays.shape == DATASETS["digits"].shape
 
 
 def test_missing_data_says_how_to_get_it(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_cache_with_the_channels_last_loads(tmp_path: Path) -> None:
         load_arrays("tiny", tmp_path, datasets={"tiny": replace(spec, shape=(3, 5, 4))})
 
 
-def test_other_content_is_refused_unless_asked_for(tmp_path: Path, sources: dict[str, bytes]) -> None:
+def test_other_content_is_refused(tmp_path: Path, sources: dict[str, bytes]) -> None:
     ours = decode(sources, tmp_path / "sources")
     known = {"tiny": tiny_spec(sources, fingerprint=ours.fingerprint())}
     x = ours.x.copy()
@@ -116,7 +116,6 @@ def test_other_content_is_refused_unless_asked_for(tmp_path: Path, sources: dict
     save_arrays(tmp_path / "tiny" / "tiny.npz", Arrays("tiny", x, ours.y))
     with pytest.raises(CorruptFile, match=r"content has SHA-256 .* pflrepro data get tiny"):
         load_arrays("tiny", tmp_path, datasets=known)
-    np.testing.assert_array_equal(load_arrays("tiny", tmp_path, strict=False, datasets=known).x, x)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from data_sources import has_form
 
-from pflrepro.data.datasets import DATASETS, mismatch
+from pflrepro.data.datasets import DATASETS
 from pflrepro.data.readers.leaf import femnist
 from pflrepro.data.readers.mnistm import mnistm
 from pflrepro.errors import CorruptFile
@@ -46,7 +47,7 @@ def test_writers_are_numbered_in_file_order(tmp_path: Path) -> None:
     first = np.array(users[0]["f0000_0"]["x"])
     np.testing.assert_array_equal(arrays.x[0].reshape(-1), (255 * first[0]).astype(np.uint8))
     assert arrays.y[-3:].tolist() == users[11]["f0011_11"]["y"] and arrays.split is None
-    assert mismatch(FEMNIST, arrays, strict=False) is None
+    assert has_form(FEMNIST, arrays)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_mnistm_pools_its_three_parts(tmp_path: Path) -> None:
     assert arrays.x.shape == (10, 3, 28, 28) and arrays.split.tolist() == [0] * 7 + [1] * 3
     np.testing.assert_array_equal(arrays.x[5], values["valid"][0].transpose(2, 0, 1))
     assert arrays.y.tolist() == [*values["train_label"], *values["valid_label"], *values["test_label"]]
-    assert mismatch(MNISTM, arrays, strict=False) is None
+    assert has_form(MNISTM, arrays)
 
 
 @pytest.mark.parametrize(

@@ -53,13 +53,8 @@ def test_spread_over_trials():
     spread = accuracy.spread([0.8, 0.9, 1.0])
     assert (spread.mean, spread.n) == (pytest.approx(0.9), 3)
     assert spread.std == pytest.approx(math.sqrt(0.02 / 3))
-    assert spread.standard_error == pytest.approx(0.1 / math.sqrt(3))
-
-
-def test_one_trial_has_no_standard_error():
-    spread = accuracy.spread([0.5])
-    assert (spread.mean, spread.std, spread.n) == (0.5, 0.0, 1)
-    assert math.isnan(spread.standard_error)
+    one = accuracy.spread([0.5])
+    assert (one.mean, one.std, one.n) == (0.5, 0.0, 1)
     with pytest.raises(UserError, match="one value or more in a row"):
         accuracy.spread([])
 

@@ -64,13 +64,6 @@ def history(seconds, tests, correct=(1, 5, 9, 9), rounds=(0, 1, 2, 4)):
     }
 
 
-def test_aggregation_is_a_part_of_a_round() -> None:
-    run = history([0, 100, 2, 4], [50, 9, 1, 2])
-    assert math.isnan(cost.timing(run).aggregation)  # made before it was kept
-    found = cost.timing(run | {"seconds_aggregation": np.array([0.0, 50.0, 0.5, 1.0])})
-    assert (found.iteration, found.evaluation, found.aggregation, found.training) == (3.0, 1.0, 0.5, 1.5)
-
-
 def test_time_of_a_round() -> None:
     """The first round is warm-up; the last evaluation closes two rounds."""
     run = history([0, 100, 2, 4], [50, 9, 1, 2])
@@ -78,8 +71,6 @@ def test_time_of_a_round() -> None:
     assert (found.iteration, found.evaluation) == (3.0, 1.0)  # (2 + 4 + 1 + 2) / 3 rounds
     assert (found.iterations, found.total) == (2, 6.0)
     assert cost.timing(run, evaluation=False).iteration == 2.0
-    assert cost.timing(run, skip=0).iteration == (100 + 2 + 4 + 12) / 4
-    assert cost.timing(run, skip=9).iteration == 3.0  # only the last evaluation's two rounds remain: (4 + 2) / 2
 
 
 def test_a_run_of_one_round_counts_it_and_one_without_has_no_time() -> None:

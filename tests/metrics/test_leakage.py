@@ -130,8 +130,6 @@ def test_the_best_of_several_restarts_is_kept_and_victims_do_not_mix() -> None:
     torch.testing.assert_close(found.loss, found.losses.min(1).values)
     best = found.losses.argmin(1)
     torch.testing.assert_close(found.x[1], found.every[1, best[1]])
-    parts = recover(seen, attack, together=2)
-    torch.testing.assert_close(parts.losses, found.losses, rtol=1e-6, atol=1e-10)
     alone = recover(seen.part(slice(1, 2)), attack)
     torch.testing.assert_close(alone.losses[0], found.losses[1], rtol=1e-6, atol=1e-10)
     short = seen.first(2, samples=1)
@@ -252,7 +250,7 @@ def test_options_are_checked(options: dict, message: str) -> None:
         Attack(**options)
 
 
-def test_by_default_no_more_dummies_at_a_time_than_the_memory_holds(monkeypatch) -> None:
+def test_no_more_dummies_at_a_time_than_the_memory_holds(monkeypatch) -> None:
     """Five dummies' memory for three victims of three restarts: launches of 5 and 4, and the same numbers."""
     seen = replace(tiny(samples=2, victims=3), activations=11)
     attack = Attack(steps=3, inner=4, restarts=3)
@@ -275,11 +273,6 @@ def test_by_default_no_more_dummies_at_a_time_than_the_memory_holds(monkeypatch)
     monkeypatch.setattr(leakage, "MEMORY", 1)
     recover(seen.first(1), attack)
     assert launches[2:] == [[0], [0], [0]]
-
-
-def test_rows_together_are_one_at_least() -> None:
-    with pytest.raises(UserError, match="rows together must be a whole number >= 1, not 0"):
-        recover(tiny(), Attack(steps=0), together=0)
 
 
 @pytest.mark.parametrize("optimiser", ["lbfgs", "adam"])

@@ -35,11 +35,12 @@ def run(name: str, **changes) -> Simulation:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_as_if_alone(name: str) -> None:
     simulation = run(name)
-    found = predict(simulation, keep_scores=True)
+    found = predict(simulation)
     x, y = samples(simulation)
     models = client_models(simulation)
     alone = torch.stack([model.scores(x) for model in models])
-    np.testing.assert_allclose(found.pooled_scores, alone, rtol=0, atol=1e-12)
+    own = alone[found.owner, np.arange(len(found.owner))]
+    np.testing.assert_allclose(found.own_scores, own, rtol=0, atol=1e-12)
     stacked, _ = stacked_scores(models)
     np.testing.assert_allclose(stacked(x).detach(), alone, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(found.pooled, alone.argmax(-1))
@@ -48,15 +49,6 @@ def test_every_model_as_if_alone(name: str) -> None:
     right = [int((found.own_predicted[part] == found.labels[part]).sum()) for part in found.parts]
     assert right == simulation.history(0)["correct"][-1].tolist()
     assert (found.global_scores is not None) == (name in WITH_GLOBAL)
-
-
-def test_own_parts_alone_are_the_same_numbers() -> None:
-    simulation = run("ditto")
-    full, own = predict(simulation), predict(simulation, pooled=False)
-    np.testing.assert_allclose(own.own_scores, full.own_scores, rtol=0, atol=1e-12)
-    assert own.ensemble is None
-    with pytest.raises(UserError, match="pooled=True"):
-        _ = own.pooled
 
 
 def test_after_a_further_round_s_training() -> None:
@@ -75,8 +67,10 @@ def test_each_seed_has_its_own_models() -> None:
 
 
 def test_the_ensemble_of_logits() -> None:
-    found = predict(run("local"), ensemble="logits", keep_scores=True)
-    np.testing.assert_allclose(found.ensemble, found.pooled_scores.mean(0), rtol=0, atol=1e-12)
+    simulation = run("local")
+    x, _ = samples(simulation)
+    alone = torch.stack([model.scores(x) for model in client_models(simulation)])
+    np.testing.assert_allclose(predict(simulation, ensemble="logits").ensemble, alone.mean(0), rtol=0, atol=1e-12)
     with pytest.raises(UserError, match="unknown kind of ensemble 'votes'"):
         predict(run("local"), ensemble="votes")
 
@@ -97,7 +91,7 @@ def test_clients_that_keep_their_statistics_share_no_model(statistics: str) -> N
     models = client_models(simulation)
     x, _ = samples(simulation)
     alone = torch.stack([model.scores(x) for model in models])
-    np.testing.assert_allclose(predict(simulation, keep_scores=True).pooled_scores, alone, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(predict(simulation).ensemble, alone.softmax(-1).mean(0), rtol=0, atol=1e-12)
     np.testing.assert_allclose(stacked_scores(models)[0](x).detach(), alone, rtol=0, atol=1e-12)
     server = global_model(models)
     if statistics == "personal":

@@ -23,7 +23,7 @@ def streams(notebook):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", papers.ARTEFACTS)
 def test_notebook_at_smoke(id, shared_store, tmp_path):
-    how = {"figures": tmp_path / "figures", "store": shared_store, "executed": tmp_path / "log", "progress": False}
+    how = {"figures": tmp_path / "figures", "store": shared_store, "progress": False}
     done = reproduce(id, "smoke", {"data_root": str(tmp_path / "none")}, workers=1, **how)
     study = papers.study(id, "smoke", store=Store(shared_store), data_root=tmp_path / "none")
     stem = id.split("/")[1] + ("-smoke" if study.artefact.trains else "")
@@ -45,7 +45,7 @@ def test_notebook_at_smoke(id, shared_store, tmp_path):
 
 @pytest.mark.slow
 def test_what_needs_data_says_how_to_get_them(tmp_path):
-    places = {"store": tmp_path / "store", "executed": tmp_path / "log", "progress": False}
+    places = {"store": tmp_path / "store", "progress": False}
     with pytest.raises(
         MissingData, match=r"^grpfed/table1 at scale fast: data set mitbih not downloaded \(pflrepro data"
     ):

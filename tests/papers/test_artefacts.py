@@ -208,7 +208,7 @@ def test_what_is_claimed_holds_for_the_printed_numbers(artefact: Artefact) -> No
         if measure.better == "lower":
             lower.add((row.key, column.key))
         if number is not None and not math.isnan(number.value):
-            samples[row.key, column.key] = Sample("", {0: number.value * measure.printed}, {})
+            samples[row.key, column.key] = Sample({0: number.value * measure.printed}, {})
     labels = {each.key: each.label for each in (*artefact.rows, *artefact.columns)}
     board = Grid(artefact.row_keys, artefact.column_keys, samples, frozenset(lower), labels)
     for claim in artefact.claims:

@@ -21,13 +21,13 @@ def cell(*values: float, seeds: tuple[int, ...] = (), weights: np.ndarray | None
     """A cell with these values; each client has the cell's own, if weights are given."""
     numbers = dict(zip(seeds or range(len(values)), values, strict=True))
     each = {} if weights is None else {s: (np.full(len(weights), v), weights) for s, v in numbers.items()}
-    return Sample("", numbers, each, rising)
+    return Sample(numbers, each, rising)
 
 
 def of_clients(*values: float, weights: np.ndarray, seed: int = 0) -> Sample:
     """A cell of one seed, whose clients have these values."""
     each = np.array(values)
-    return Sample("", {seed: float(np.average(each, weights=weights))}, {seed: (each, weights)})
+    return Sample({seed: float(np.average(each, weights=weights))}, {seed: (each, weights)})
 
 
 def grid(lower: tuple[str, ...] = (), **cells: Sample) -> Grid:
@@ -301,6 +301,6 @@ def test_a_lead_is_wider_than_another_lead_of_the_column() -> None:
 
 def test_what_is_paired_in_place_of_clients_is_said() -> None:
     rounds = np.ones(3)
-    samples = [Sample("", {0: value}, {0: (np.full(3, value), rounds)}, each="tested rounds") for value in (1.0, 2.0)]
+    samples = [Sample({0: value}, {0: (np.full(3, value), rounds)}, each="tested rounds") for value in (1.0, 2.0)]
     found = one(claims.above("a", "b"), grid(a_x=samples[0], b_x=samples[1]))
     assert (found.test, found.p) == ("sign flips over 3 tested rounds", pytest.approx(0.25))

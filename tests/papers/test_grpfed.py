@@ -103,9 +103,7 @@ def test_figures_1_and_5_show_the_clients_that_their_numbers_are_of(at, monkeypa
     counts[-1] = [0, 0, 8]
     owner, labels = (np.repeat(each, counts.ravel()) for each in (np.repeat(np.arange(46), 3), np.tile([0, 1, 2], 46)))
     right = np.eye(3)[labels]
-    found = Predictions(
-        3, False, labels, owner, right, np.tile(labels, (46, 1)), right, "probabilities", right, None, clients=46
-    )
+    found = Predictions(3, False, labels, owner, right, np.tile(labels, (46, 1)), right, right, clients=46)
     monkeypatch.setattr(grpfed, "predictions_of", lambda evidence: found)
     data = at("grpfed/figure5").experiments(grpfed.FEDAVG, grpfed.FIGURE5.columns[0])[0].data
     evidence = SimpleNamespace(run=SimpleNamespace(experiment=SimpleNamespace(data=data)))

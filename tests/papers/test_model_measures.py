@@ -98,7 +98,7 @@ def test_description_lengths(trained, layer: str, after: bool) -> None:
 
 def test_how_far_classes_and_clients_lie_apart(trained) -> None:
     evidence = trained.evidence("fedavg+dbe")
-    features = representations.collect(trained.simulation("fedavg+dbe"), "embedded", limit=90, after=True, seed=3)
+    features = representations.collect(trained.simulation("fedavg+dbe"), "embedded", limit=90, after=True, seed=0)
     labels = torch.as_tensor(features.labels)
     expected = {
         "class separation": separation.class_separation(features.z, labels),
@@ -108,11 +108,10 @@ def test_how_far_classes_and_clients_lie_apart(trained) -> None:
     }
     assert expected.keys() == model_measures.SEPARATIONS.keys()
     for what, value in expected.items():
-        measure = model_measures.separation(what, "embedded", after=True, limit=90, seed=3)
-        assert number(measure, evidence) == pytest.approx(value, rel=1e-6)
-        assert (measure.of(evidence).clients is not None) == measure.clients
+        found = model_measures.separation(evidence, what, "embedded", after=True, limit=90)
+        assert found == pytest.approx(value, rel=1e-6)
     with pytest.raises(UserError, match="purity"):
-        model_measures.separation("purity")
+        model_measures.separation(evidence, "purity", "features", after=False, limit=90)
 
 
 # ---- predictions -----------------------------------------------------------------------------------------------------------------
@@ -120,10 +119,12 @@ def test_how_far_classes_and_clients_lie_apart(trained) -> None:
 def test_the_scores_of_grp_fed(trained, name: str) -> None:
     evidence, found = trained.evidence(name), predictions.predict(trained.simulation(name))
     scores = personalisation.grp_fed_scores(found)
+    means = {"T_g": scores.t_g, "T_p": scores.personal, "T_r": scores.general, "T_l": scores.harmonic}
     for score in prediction_measures.GRP_SCORES:
         measure = prediction_measures.grp_fed(score)
-        assert number(measure, evidence) == pytest.approx(100 * getattr(scores, score.lower()))
-        assert measure.metric == f"{score}_macro_f1" and measure.clients == (score != "T_g")
+        assert number(measure, evidence) == pytest.approx(100 * np.nanmean(means[score]))
+        assert measure.metric == f"{score}_macro_f1"
+        assert (measure.of(evidence).clients is None) == (score == "T_g")
     assert prediction_measures.grp_fed("T_l").of(evidence).clients.tolist() == (100 * scores.harmonic).tolist()
 
 
@@ -132,32 +133,26 @@ def test_the_scores_of_one_client(trained) -> None:
     evidence, scores = trained.evidence("fedavg"), personalisation.grp_fed_scores(found)
     counts = np.stack([np.bincount(found.labels[part], minlength=10) for part in found.parts])
     apart = abs(counts / counts.sum(1, keepdims=True) - counts.sum(0) / counts.sum()).sum(1)
-    for whose, client in ((1, 1), ("nearest", apart.argmin()), ("farthest", apart.argmax())):
+    for whose, client in (("nearest", apart.argmin()), ("farthest", apart.argmax())):
         given = {
             score: number(prediction_measures.grp_fed(score, whose), evidence) for score in ("T_p", "T_r", "T_l", "T_g")
         }
-        server = personalisation.of_global(found, "macro_f1").values[client]
+        server = personalisation.f1_of_server(found)[client]
         expected = [
             100 * each for each in (scores.personal[client], scores.general[client], scores.harmonic[client], server)
         ]
         assert list(given.values()) == pytest.approx(expected)
-    assert prediction_measures.grp_fed("T_g", 1).metric == "global_test_macro_f1"
-    with pytest.raises(UserError, match=r"clients are 0\.\.2"):
-        number(prediction_measures.grp_fed("T_p", 3), evidence)
+    assert prediction_measures.grp_fed("T_g", "nearest").metric == "global_test_macro_f1"
+    with pytest.raises(UserError, match="unknown client 'middle'; valid: nearest, farthest"):
+        prediction_measures.grp_fed("T_p", "middle")
 
 
 # ---- fine-tuning and new clients -------------------------------------------------------------------------------------------------
 def test_fine_tuned_copies(trained) -> None:
-    evidence = trained.evidence("fedavg")
-    each = {part: newcomers.tuned(trained.simulation("fedavg"), 2, part) for part in ("all", "head")}
-    value = model_measures.tuned(2).of(evidence)
-    assert value.number == pytest.approx(100 * each["all"].weighted)
-    assert (
-        value.clients == pytest.approx(100 * each["all"].values)
-        and value.weights.tolist() == each["all"].samples.tolist()
-    )
-    best = max(found.weighted for found in each.values())
-    assert number(model_measures.tuned(2, ("head", "all")), evidence) == pytest.approx(100 * best)
+    found = newcomers.tuned(trained.simulation("fedavg"), 2, "all")
+    value = model_measures.tuned(2).of(trained.evidence("fedavg"))
+    assert value.number == pytest.approx(100 * found.weighted)
+    assert value.clients == pytest.approx(100 * found.values) and value.weights.tolist() == found.samples.tolist()
 
 
 def test_new_clients(trained) -> None:
@@ -198,13 +193,11 @@ def test_what_an_attack_recovers(trained) -> None:
     assert value.number == pytest.approx(found.psnr()) and len(value.clients) == len(set(seen.client))
 
 
-def test_notes_of_a_method(trained) -> None:
+def test_of_two_coefficients_that_of_the_means_is_taken(trained) -> None:
     beta = notes(trained.simulation("pfedfda", options={"coefficients": "separate"}))["beta"]
     evidence = trained.evidence("pfedfda", options={"coefficients": "separate"})
-    for entry in (0, 1):
-        assert model_measures.note("beta", entry).of(evidence).clients == pytest.approx(beta[:, entry])
-    assert np.isnan(number(model_measures.note("beta"), trained.evidence("fedavg")))
-    assert model_measures.note("alpha").of(trained.evidence("apfl")).clients.tolist() == [0.5] * 3
+    assert beta.shape == (3, 2) and model_measures.BETAS.of(evidence).clients == pytest.approx(beta[:, 0])
+    assert np.isnan(number(model_measures.BETAS, trained.evidence("fedavg")))
 
 
 def test_shares_of_time_are_taken_once(trained, monkeypatch) -> None:

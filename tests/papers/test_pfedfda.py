@@ -63,7 +63,7 @@ def test_printed_numbers_are_in_the_unit_of_their_measure(at) -> None:
 def test_the_claims_are_true_of_what_is_printed(at, id) -> None:
     study = at(id)
     values = {place: cell.published for place, cell in study.cells.items() if not math.isnan(cell.published)}
-    samples = {place: Sample("", {0: value}, {}) for place, value in values.items()}
+    samples = {place: Sample({0: value}, {}) for place, value in values.items()}
     artefact = study.artefact
     lower = frozenset(place for place, cell in study.cells.items() if cell.measure.better == "lower")
     labels = {each.key: each.label for each in (*artefact.rows, *artefact.columns)}
@@ -215,10 +215,11 @@ def test_the_mean_over_columns_needs_all_of_them() -> None:
     assert math.isnan(mean_over(("a", "b", "c"), gain).of(there("own", "b")).number)
 
 
-def test_overhead_in_percent_of_another_row() -> None:
+def test_overhead_in_percent_of_another_row(monkeypatch) -> None:
+    monkeypatch.setattr("pflrepro.papers.measures.LOCAL_SECONDS", NUMBER)
     other = evidence(4.0)
-    assert overhead_over("nb", NUMBER).of(evidence(5.0, lambda row="", column="": other)).number == 25.0
-    assert math.isnan(overhead_over("nb", NUMBER).of(evidence(5.0)).number)
+    assert overhead_over("nb").of(evidence(5.0, lambda row="", column="": other)).number == 25.0
+    assert math.isnan(overhead_over("nb").of(evidence(5.0)).number)
 
 
 def test_seconds_of_the_clients_alone_and_minutes_of_200_rounds() -> None:

@@ -107,7 +107,7 @@ def test_the_card_only_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
     """A run whose models nobody has measured says so; nothing is revived for the card."""
     monkeypatch.setattr("pflrepro.experiments.revive.revive", lambda *_, **__: pytest.fail("revived"))
     how = {"name": "mdl", "title": "length", "metric": "mdl_bits"}
-    asked = Measure(of=lambda evidence: evidence.simulation("last"), **how)
+    asked = Measure(of=lambda evidence: evidence.simulation(), **how)
     made = make_artefact(columns=(column("skewed", SKEWED, asked),), claims=())
     monkeypatch.setattr(scoring, "select", lambda paper: [made])
     fill(Study(made, "paper", store=store), "fedavg", "skewed", curve(10, 50, 40, 85, 60))
@@ -118,7 +118,7 @@ def test_the_card_only_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
         and line.reason == "trained, and its models not measured yet: pflrepro reproduce measures them"
     )
     with pytest.raises(UserError, match="not measured yet"):
-        card.studies["demo/fake"][0].evidence("fedavg", "skewed")[0].simulation("last")
+        card.studies["demo/fake"][0].evidence("fedavg", "skewed")[0].simulation()
 
 
 @pytest.mark.parametrize(

@@ -118,9 +118,11 @@ def test_what_a_scale_changes_in_an_experiment(make) -> None:
     scales = (
         Scale("less", "", rounds=2, every=2, share=0.5, seeds=2),
         Scale("other", "", instead={"skewed": PAIRS}, options={"fedavg+dbe": {"kappa": 7.0}}),
-        Scale("paper", "", patience=3),
+        Scale("paper", ""),
     )
     artefact = make_artefact(scales=scales)
+    stopping = replace(artefact.column("skewed"), setting=SKEWED.with_(patience=3))
+    artefact = replace(artefact, columns=(artefact.column("pairs"), stopping))
 
     def made(scale: str, name: str = "fedavg"):
         found = make(scale, artefact)

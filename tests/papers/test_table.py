@@ -146,19 +146,6 @@ def test_columns_of_one_name_are_told_apart_by_their_settings(store) -> None:
     assert set(found.frame["column"]) == {"G: digits, skewed", "G: digits, pairs"}
 
 
-def test_a_view_shows_some_of_the_columns(store) -> None:
-    found = Study(
-        make_artefact(views=(Table(columns=("pairs",)), Table(("skewed",), difference=False))),
-        "paper",
-        store=store,
-    )
-    fill(found, "fedavg", "skewed", [10, 60, 50, 50, 62])
-    (first, _), (second, notes) = found.table().tables
-    assert [names[0] for names in first.columns] == ["", "two classes"]
-    assert second.iloc[0].tolist() == ["FedAvg", "85.85 ± 0.19", "62.00 ≠"]
-    assert "in brackets" not in " ".join(notes)
-
-
 def test_what_papers_print_in_brackets_is_computed_for_both(store) -> None:
     """Of the published numbers and of ours, against another row or another column; without both numbers nothing."""
     changes = (

@@ -11,7 +11,7 @@ from helpers.runs import SKEWED, make_artefact
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import Scale, column
 from pflrepro.papers.claims import above
-from pflrepro.papers.measures import ACCURACY, SECONDS, ratio_to
+from pflrepro.papers.measures import ACCURACY, SECONDS, TRAIN_LOSS, ratio_to
 from pflrepro.papers.studies import Study, study
 
 OWN_METHOD = """
@@ -51,14 +51,13 @@ def test_what_is_there_is_not_trained_again(trained: Study, monkeypatch) -> None
     assert {entry.state for entry in planned} == {"done"} and len(planned) == 2
 
 
-def test_moments_whose_models_a_measure_needs_are_kept(make) -> None:
-    needs = replace(ACCURACY, moments=("best", "last"))
-    skewed, pairs = (
-        column(key, SKEWED, measure, label=key) for key, measure in (("skewed", needs), ("pairs", ACCURACY))
+def test_one_run_serves_two_columns_and_is_trained_where_the_launcher_trains(make) -> None:
+    skewed, losses = (
+        column(key, SKEWED, measure, label=key) for key, measure in (("skewed", ACCURACY), ("losses", TRAIN_LOSS))
     )
     scales = (Scale("fast", "few", rounds=2),)
-    found = make("fast", make_artefact(columns=(skewed, pairs), claims=(), scales=scales), methods=["fedavg"])
-    assert [(entry.keep, entry.seed) for entry in found.plan()] == [(("best",), 0)], "one run serves both columns"
+    found = make("fast", make_artefact(columns=(skewed, losses), claims=(), scales=scales), methods=["fedavg"])
+    assert [(entry.column, entry.seed) for entry in found.plan()] == [(SKEWED.label, 0)]
     seen = []
 
     def launcher(tasks, work, jobs):
@@ -67,9 +66,9 @@ def test_moments_whose_models_a_measure_needs_are_kept(make) -> None:
             yield task, work(task)
 
     found.run(progress=False, workers=1, backend="loop", launcher=launcher)
-    assert len(seen) == 1, "it was trained where the launcher trains"
-    (run,) = found.cells["fedavg", "skewed"].runs.values()
-    assert set(found.store.states(run.id)) == {run.round_of("best"), run.round_of("last")}
+    assert len(seen) == 1
+    (run,), (same,) = (found.cells["fedavg", key].runs.values() for key in ("skewed", "losses"))
+    assert run.id == same.id and set(found.store.states(run.id)) == {2}, "the models after the last round are kept"
 
 
 def test_a_study_on_which_something_was_trained_forgets_what_it_saw(make) -> None:

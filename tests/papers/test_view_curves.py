@@ -61,7 +61,6 @@ def test_the_papers_own_method_is_strong():
     ("kind", "expected", "title"),
     [
         ("accuracy", [10, 84, 60], "test accuracy (%)"),
-        ("after", [np.nan, 84, 60], "after local training (%)"),
         ("accuracy over clients", [10, 250 / 3, 60], "mean accuracy of clients\n(%)"),
         ("train_loss", [1, 8.4, 0.3 * 6 + 0.7 * 12], "training loss (nats)"),
         ("objective", [2, 16.8, 2 * (0.3 * 6 + 0.7 * 12)], "objective (nats)"),
@@ -87,7 +86,7 @@ def test_one_panel_a_kind_and_seconds_in_place_of_rounds():
 
 
 def test_only_the_level_of_the_same_measure_is_drawn():
-    levels = [line for panel in drawn(Curves(("after", "train_loss"))).axes for line in lines(panel)]
+    levels = [line for panel in drawn(Curves(("accuracy over clients", "train_loss"))).axes for line in lines(panel)]
     assert "_published" not in levels
     (panel,) = drawn(Curves(), make_cell(FEDAVG, A, [[10, 84]], printed=(85, 0.1), level=STAND_IN)).axes
     assert list(lines(panel)) == ["FedAvg"]
@@ -142,5 +141,5 @@ def test_bad_input():
     ):
         with pytest.raises(UserError, match=message):
             Curves(**given)
-    with pytest.raises(UserError, match="unknown row of dbe/table0 'fedrep'"):
-        Curves(rows=("fedrep",)).figures(make_study(make_artefact(), CELLS))
+    with pytest.raises(UserError, match="unknown column of dbe/table0 'c'"):
+        Curves(columns=("c",)).figures(make_study(make_artefact(), CELLS))

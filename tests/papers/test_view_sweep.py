@@ -51,14 +51,13 @@ def test_one_line_a_group_and_one_panel_a_column():
 def test_columns_together_are_lines_of_one_panel():
     artefact = make_artefact(rows=BETAS)
     cells = [make_cell(each, column, [[10, 50]]) for each in BETAS for column in (A, B)]
-    pairs = tuple((each.key, x) for each, x in zip(BETAS, (3, 1, 2), strict=True))
-    figure = drawn(Sweep(pairs, "x", together=True), artefact, cells)
+    figure = drawn(Sweep(option("beta"), "x", together=True), artefact, cells)
     (panel,) = figure.axes
     assert labels(figure) == ["FMNIST, practical", "Cifar100, practical"]
     assert panel.get_ylabel() == "test accuracy (%)"
-    (named,) = drawn(Sweep(pairs, "x", together=True, ylabel="score (%)"), artefact, cells).axes
+    (named,) = drawn(Sweep(option("beta"), "x", together=True, ylabel="score (%)"), artefact, cells).axes
     assert named.get_ylabel() == "score (%)"
-    assert panel.containers[0].lines[0].get_xdata().tolist() == [1, 2, 3]
+    assert panel.containers[0].lines[0].get_xdata().tolist() == [0, 0.5, 1]
     colours = {bar.lines[0].get_color() for bar in panel.containers}
     assert len(colours) == 2
 
@@ -68,7 +67,6 @@ def test_rows_without_the_setting_are_one_clear_error():
     for x, message in (
         (option("kappa"), "row 'beta=1' has no option 'kappa' to be drawn over; it has: beta"),
         (changed("local_epochs"), "row 'beta=1' has no change 'local_epochs' to be drawn over; it has: none"),
-        ((("other", 1.0),), "row 'beta=1' has no pair 'beta=1'"),
     ):
         with pytest.raises(UserError, match=message):
             Sweep(x, "x").figures(study)

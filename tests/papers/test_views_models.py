@@ -78,7 +78,7 @@ def unit(points: np.ndarray) -> np.ndarray:
 
 def test_each_run_has_a_projection_of_the_same_samples(study) -> None:
     figure = PLANES.figures(study)[""]
-    fedavg, dbe = (study.evidence(name, "accuracy")[0].simulation("last") for name in ("fedavg", "fedavg+dbe"))
+    fedavg, dbe = (study.evidence(name, "accuracy")[0].simulation() for name in ("fedavg", "fedavg+dbe"))
     before, after = collect(fedavg, "features", limit=60), collect(dbe, "embedded", limit=60, after=True)
     assert before.labels.tolist() == after.labels.tolist()
     left, right, bar = figure.axes
@@ -91,7 +91,7 @@ def test_each_run_has_a_projection_of_the_same_samples(study) -> None:
 def test_panels_of_one_run_share_their_projection(study) -> None:
     shots = (Shot("fedavg", "accuracy"), Shot("fedavg", "accuracy", after=True))
     figure = Planes(shots, limit=60, perplexity=8.0).figures(study)[""]
-    simulation = study.evidence("fedavg", "accuracy")[0].simulation("last")
+    simulation = study.evidence("fedavg", "accuracy")[0].simulation()
     both = tsne([collect(simulation, "features", limit=60, after=after) for after in (False, True)], perplexity=8.0)
     joint = unit(np.concatenate(both))
     np.testing.assert_allclose(np.concatenate([drawn(panel) for panel in figure.axes[:2]]), joint, rtol=1e-4)
@@ -100,9 +100,9 @@ def test_panels_of_one_run_share_their_projection(study) -> None:
 def test_beside_each_panel_stands_the_number_of_the_features(study) -> None:
     frame = PLANES.frame(study)
     evidence = study.evidence("fedavg+dbe", "accuracy")[0]
-    measure = separation("class separation", "embedded", after=True, limit=60)
+    value = separation(evidence, "class separation", "embedded", after=True, limit=60)
     line = frame[(frame["row"] == "fedavg+dbe") & (frame["number"] == "class separation")].iloc[0]
-    assert line["value"] == measure.of(evidence).number and line["round"] == 2 and line["run"] == evidence.run.id
+    assert line["value"] == value and line["round"] == 2 and line["run"] == evidence.run.id
     table = PLANES.table(study)
     assert list(table.columns) == ["", *PLANES.numbers]
     assert table[""].tolist() == ["FedAvg, before local training", "FedAvg+DBE, embedded, after local training"]
@@ -129,12 +129,9 @@ def test_a_shot_without_a_run_is_told(study) -> None:
 
 
 # ---- spreads ---------------------------------------------------------------------------------------------------------------------
-def thirds(data: DataConfig) -> list[str]:
-    return ["even" if client % 2 == 0 else "odd" for client in range(data.clients)]
-
-
-def test_values_a_client_in_groups(study) -> None:
-    view = Spread((("pfedfda", "beta"),), thirds)
+def test_values_a_client_in_groups(study, monkeypatch) -> None:
+    monkeypatch.setattr("pflrepro.papers.views.spread.by_corruption", lambda data: ["even", "odd", "even"])
+    view = Spread((("pfedfda", "beta"),))
     values = [value.clients for value in study.cells["pfedfda", "beta"].values.values()]
     expected = {
         "even": np.concatenate([each[::2] for each in values]),
@@ -170,7 +167,7 @@ def test_a_measure_without_a_value_a_client_is_refused(study) -> None:
     few[0].__dict__["clients"] = few[0].clients[:2]
     study.cells["few", "accuracy"] = Cell(cell.row, cell.column, cell.measure, SAME, None, few, cell.runs)
     with pytest.raises(UserError, match="no value for each of 3 clients, but 2"):
-        Spread((("few", "accuracy"),), thirds).panels(study)
+        Spread((("few", "accuracy"),)).panels(study)
 
 
 def test_clients_by_their_corruption() -> None:

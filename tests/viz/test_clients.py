@@ -25,7 +25,3 @@ def test_the_map_has_the_client_with_the_most_data_on_top() -> None:
 def test_a_mark_a_client_at_its_own_size() -> None:
     panel = size_scatter({"one": RUN}).axes[0]
     np.testing.assert_array_equal(panel.lines[0].get_xydata(), [[30, 90], [10, np.nan]])
-    panel = size_scatter({"one": RUN}, round=2).axes[0]
-    np.testing.assert_allclose(panel.lines[0].get_ydata(), [50, 40])
-    with pytest.raises(UserError, match="not tested after round 3"):
-        size_scatter({"one": RUN}, round=3)

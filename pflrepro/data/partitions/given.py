@@ -50,7 +50,10 @@ class Counts(Spec):
 
 @dataclass(frozen=True, repr=False)
 class File(Spec):
-    """Arrays `client` (-1 = unused) and `is_test`, one entry a row of the data set's array cache."""
+    """Arrays `client` (-1 = unused) and `is_test`, one entry a row of the data set's array cache.
+
+    `Partition.save` writes such a file.
+    """
 
     kind: ClassVar[str] = "file"
     counted: ClassVar[bool] = True

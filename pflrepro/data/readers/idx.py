@@ -19,11 +19,11 @@ LIMIT = 1 << 28  # bytes after decompression; the largest file read here has 47 
 _UNSIGNED_BYTES = 0x08  # the idx type code of uint8
 
 
-def read_idx(path: Path, dimensions: int, limit: int = LIMIT) -> np.ndarray:
+def read_idx(path: Path, dimensions: int) -> np.ndarray:
     """Read a gzip-compressed idx file of unsigned bytes with `dimensions` axes; returns uint8.
 
     The format: two zero bytes, the type code (0x08), the number of axes, each axis as a big-endian uint32, then the values.
-    Never decompresses more than the header announces (plus one byte to notice what trails), nor more than `limit` bytes.
+    Never decompresses more than the header announces (plus one byte to notice what trails), nor more than `LIMIT` bytes.
     Raises `CorruptFile` for a wrong magic number, too few or too many values, damaged compression.
     """
     header_size = 4 + 4 * dimensions
@@ -37,8 +37,8 @@ def read_idx(path: Path, dimensions: int, limit: int = LIMIT) -> np.ndarray:
             if magic != expected:
                 raise CorruptFile(f"{path} is corrupt: magic number {magic}, expected {expected}")
             size = math.prod(shape)
-            if size > limit:
-                raise CorruptFile(f"{path} is corrupt: its header announces {size:,} bytes, more than {limit:,}")
+            if size > LIMIT:
+                raise CorruptFile(f"{path} is corrupt: its header announces {size:,} bytes, more than {LIMIT:,}")
             values = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:
         if isinstance(error, FileNotFoundError):

@@ -53,7 +53,6 @@ def _largest_loss(history: Mapping[str, np.ndarray]) -> np.ndarray:
 
 KINDS = {
     "accuracy": Kind("test accuracy", "%", lambda h: 100.0 * accuracy.pooled(h), "-pooled"),
-    "after": Kind("after local training", "%", lambda h: 100.0 * accuracy.pooled_after(h), "-pooled-after"),
     "accuracy over clients": Kind(
         "mean accuracy of clients", "%", lambda h: 100.0 * accuracy.mean_over_clients(h), "-clients"
     ),
@@ -70,14 +69,13 @@ class Curves(Shown):
     Attributes:
         kinds: words of `KINDS`; a panel each, column by column.
         over: `rounds`, or `seconds` of training so far.
-        rows, columns: keys (none: all that are run).
+        columns: keys (none: all that are run).
         smooth: tests of a moving mean, odd; 1: none.
         zoom: whether accuracies show where long curves end, not how they rise.
     """
 
     kinds: tuple[str, ...] = ("accuracy",)
     over: str = "rounds"
-    rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     smooth: int = 1
     zoom: bool = True
@@ -93,11 +91,10 @@ class Curves(Shown):
 
     def figures(self, study: Any) -> dict[str, Figure]:
         """Nothing where nothing was run."""
-        drawn, columns = [], chosen(study, "column", self.columns)
+        drawn, columns, looks = [], chosen(study, "column", self.columns), row_looks(study.artefact)
         for column in columns:
+            pairs = [(row, study.cells.get((row.key, column.key))) for row in study.rows]
             for kind in map(KINDS.__getitem__, self.kinds):
-                pairs = [(row, study.cells.get((row.key, column.key))) for row in chosen(study, "row", self.rows)]
-                looks = row_looks(study.artefact)
                 lines = [self._line(kind, row, cell, looks[row.key]) for row, cell in pairs if cell and cell.runs]
                 lines = [line for line in lines if np.isfinite(line.y).any()]
                 if lines:

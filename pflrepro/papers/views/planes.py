@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.data.datasets import DATASETS
-from pflrepro.experiments.result import Moment
 from pflrepro.papers.measures import Evidence
 from pflrepro.papers.model_measures import POINTS, separation
-from pflrepro.papers.projection import Look, Panel, projected
+from pflrepro.papers.projection import Panel, projected
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ class Shot:
     column: str
     layer: str = "features"
     after: bool = False
-    moment: Moment = "last"
     title: str = ""
 
 
@@ -56,7 +54,6 @@ class Planes(Shown):
     named: bool = False
     limit: int = POINTS
     perplexity: float = 30.0
-    seed: int = 0
     name: str = ""
 
     def evidence(self, study: Any) -> dict[Shot, Evidence]:
@@ -66,9 +63,7 @@ class Planes(Shown):
 
     def measured(self, shot: Shot, evidence: Evidence) -> dict[str, float]:
         """The number of each kind for the samples of a panel."""
-
-        where = (shot.layer, shot.after, shot.moment, self.limit, self.seed)
-        return {kind: separation(kind, *where).of(evidence).number for kind in self.numbers}
+        return {kind: separation(evidence, kind, shot.layer, shot.after, self.limit) for kind in self.numbers}
 
     def title(self, study: Any, shot: Shot) -> str:
         """What a panel is called."""
@@ -87,7 +82,7 @@ class Planes(Shown):
                 "column": shot.column,
                 "layer": shot.layer,
                 "after": shot.after,
-                "round": evidence.run.round_of(shot.moment),
+                "round": evidence.state[1],
                 "run": evidence.run.id,
                 "number": kind,
                 "value": value,
@@ -115,8 +110,8 @@ class Planes(Shown):
             return {}
         panels: dict[Shot, Panel] = {}
         for shots in _by_run(found).values():
-            looks = [Look(found[shot], shot.layer, shot.after, shot.moment) for shot in shots]
-            planes_of_run = projected(looks, self.limit, self.perplexity, self.seed)
+            looks = [(shot.layer, shot.after) for shot in shots]
+            planes_of_run = projected(found[shots[0]], looks, self.limit, self.perplexity)
             panels |= zip(shots, planes_of_run, strict=True)
         titles = []
         for shot, evidence in found.items():

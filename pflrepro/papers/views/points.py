@@ -25,7 +25,6 @@ class Points(Shown):
     """
 
     columns: tuple[str, ...] = ()
-    name: str = "points"
 
     def figures(self, study: Any) -> dict[str, Figure]:
         """Nothing where there is no number."""
@@ -40,7 +39,7 @@ class Points(Shown):
                 rows |= dict.fromkeys(each.row for each in numbers)
         ordered = [row.label for row in artefact.rows if row.label in rows]
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
-        return {self.name: dot_figure(drawn, ordered, strong)} if drawn else {}
+        return {"points": dot_figure(drawn, ordered, strong)} if drawn else {}
 
     def notes(self, study: Any) -> list[str]:
         return [

@@ -28,7 +28,7 @@ def row_looks(artefact: Artefact) -> dict[str, Look]:
     return dict(zip(artefact.row_keys, found, strict=True))
 
 
-def chosen(study: Any, kind: str, keys: tuple[str, ...]) -> list[Any]:
+def chosen(study: Any, kind: str, keys: tuple[str, ...] = ()) -> list[Any]:
     """The rows or columns (`kind`) of a study that a view shows, all without `keys`; `UserError` for a key that the artefact lacks.
 
     A column of stand-ins is called one: numbers on digits do not stand under the name of other data.

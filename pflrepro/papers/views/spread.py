@@ -1,8 +1,7 @@
-"""The spread of a measure over clients, in groups: box plots."""
+"""The spread of a measure over clients, by the corruption of their images: box plots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import UserError
 from pflrepro.experiments.config import DataConfig
+from pflrepro.papers.views.rows import axis
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:
@@ -30,17 +30,13 @@ def by_corruption(data: DataConfig) -> list[str]:
 
 @dataclass(frozen=True)
 class Spread(Shown):
-    """The values a client of cells, one panel a cell, one box a group of clients, all seeds together.
+    """The values a client of cells, one panel a cell, one box the clients with a corruption, all seeds together.
 
     Attributes:
         places: (row key, column key) of each panel; their measures have one value for every client.
-        group: the clients' data -> a label a client.
-        name: of the figure, "" for the main one.
     """
 
     places: tuple[tuple[str, str], ...]
-    group: Callable[[DataConfig], Sequence[str]] = by_corruption
-    name: str = ""
 
     def panels(self, study: Any) -> dict[tuple[str, str], Groups]:
         """Place -> label -> values, in the order in which the labels first come; a place without a run is left out."""
@@ -48,8 +44,7 @@ class Spread(Shown):
         for place in self.places:
             groups: dict[str, list[np.ndarray]] = {}
             for seed, value in study.cells[place].values.items():
-                data = study.cells[place].runs[seed].experiment.data
-                labels = np.asarray(self.group(data))
+                labels = np.asarray(by_corruption(study.cells[place].runs[seed].experiment.data))
                 if value.clients is None or len(value.clients) != len(labels):
                     given = "none" if value.clients is None else len(value.clients)
                     measure = study.cells[place].measure.name
@@ -101,9 +96,8 @@ class Spread(Shown):
         if not panels:
             return {}
         measure = study.cells[next(iter(panels))].measure
-        axis = f"{measure.title} ({measure.unit})" if measure.unit else measure.title
         named = {self.title(study, place): groups for place, groups in panels.items()}
-        return {self.name: boxes(named, axis)}
+        return {"": boxes(named, axis(measure.title, measure.unit))}
 
     def notes(self, study: Any) -> list[str]:
         missing = [self.title(study, place) for place in self.places if not study.cells[place].values]

@@ -43,26 +43,24 @@ class Sweep(Shown):
     """Lines over a setting.
 
     Attributes:
-        x: of a row, a function such as `option("beta")`, or (row key, x) pairs.
+        x: of a row, such as `option("beta")`.
         xlabel: what it is.
         lines: (label, row keys), by default one line of all rows.
-        columns: keys, by default all; one panel each, or with `together` one line each in one panel.
+        together: whether the columns are a line each in one panel, not a panel each.
         log: x in powers of ten.
         ylabel: where several measures share a panel; by default their unit.
     """
 
-    x: Callable[[Row], float] | tuple[tuple[str, float], ...]
+    x: Callable[[Row], float]
     xlabel: str
     lines: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    columns: tuple[str, ...] = ()
     together: bool = False
     log: bool = False
     ylabel: str = ""
-    name: str = "sweep"
 
     def figures(self, study: Any) -> dict[str, Figure]:
         """Nothing where nothing was run and nothing is printed."""
-        columns = chosen(study, "column", self.columns)
+        columns = chosen(study, "column")
         groups = self.lines or (("", study.artefact.row_keys),)
         looks = self._looks(study, columns, groups)
         made: dict[str, list[Line]] = {}
@@ -81,7 +79,7 @@ class Sweep(Shown):
             ylabel = self.ylabel or (axis(*titles, *units) if alike else ", ".join(units))
             title = "" if self.together else shown[0].label
             drawn.append(LinePanel(title, self.xlabel, ylabel, tuple(lines), log=self.log))
-        return {self.name: line_figure(drawn, measured=True)} if drawn else {}
+        return {"sweep": line_figure(drawn, measured=True)} if drawn else {}
 
     def _looks(self, study: Any, columns: list[Column], groups: Any) -> dict[tuple[str, str], Look]:
         """(column key, line) -> look: of the line's method; of several columns in one panel, a colour and marker each."""
@@ -93,7 +91,7 @@ class Sweep(Shown):
 
     def _line(self, study: Any, column: Column, keys: tuple[str, ...], label: str, look: Look) -> Line | None:
         pairs = [(row, cell(study, row, column)) for row in chosen(study, "row", keys)]
-        known = sorted(((self._x(row), found) for row, found in pairs if found), key=lambda pair: pair[0])
+        known = sorted(((self.x(row), found) for row, found in pairs if found), key=lambda pair: pair[0])
         if not known:
             return None
         x, ours, spread = (
@@ -102,11 +100,6 @@ class Sweep(Shown):
         )
         printed = np.array([np.nan if found.level == STAND_IN else found.published for _, found in known])
         return Line(label, x, ours, look, spread, None if np.isnan(printed).all() else printed)
-
-    def _x(self, row: Row) -> float:
-        if callable(self.x):
-            return self.x(row)
-        return _named("pair", row.key, row, dict(self.x))
 
     def notes(self, study: Any) -> list[str]:
         return ["Marks: mean over seeds; whiskers: population standard deviation; dashed: the published numbers."]

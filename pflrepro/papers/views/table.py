@@ -72,13 +72,9 @@ class Table(Shown):
     leaves out, is named in the notes.
 
     Attributes:
-        columns: keys (None: all).
-        difference: whether ours minus the published number is shown behind ours.
         changes: what stands in round brackets behind numbers, as papers print it.
     """
 
-    columns: tuple[str, ...] | None = None
-    difference: bool = True
     changes: tuple[Change, ...] = ()
 
     def table(self, study: Any) -> pd.DataFrame:
@@ -125,9 +121,6 @@ class Table(Shown):
             return f"stand-in, on {setting.dataset}"
         return f"ours, on {setting.label}" if level == INSTEAD else "ours"
 
-    def _asked(self, study: Any) -> list[Column]:
-        return [each for each in study.artefact.columns if self.columns is None or each.key in self.columns]
-
     def _shown(self, study: Any) -> list[Column]:
         """The columns that have anything to show: published numbers of the scale, or runs."""
 
@@ -136,7 +129,7 @@ class Table(Shown):
             known = any(not math.isnan(cell.published) for cell in cells)
             return (known and column in study.columns) or any(cell.runs for cell in cells)
 
-        return [column for column in self._asked(study) if has(column)]
+        return [column for column in study.artefact.columns if has(column)]
 
     def _units(self, study: Any) -> list[str]:
         """What is measured in which unit, each once."""
@@ -145,7 +138,7 @@ class Table(Shown):
 
     def _left(self, study: Any, shown: Sequence[Column]) -> list[str]:
         """What is not shown, by the reason."""
-        left = [column for column in self._asked(study) if column not in shown]
+        left = [column for column in study.artefact.columns if column not in shown]
         names = {
             part: [study.artefact.name_of(c) for c in left if (c in study.columns) is part] for part in (True, False)
         }
@@ -174,7 +167,7 @@ class Table(Shown):
             if cell.level != STAND_IN:
                 text += self._change(study, cell, lambda each: each.ours)
             away = cell.ours - cell.published
-            if self.difference and not math.isnan(away) and cell.level not in (STAND_IN, INSTEAD):
+            if not math.isnan(away) and cell.level not in (STAND_IN, INSTEAD):
                 text += f" [{number(away, cell.digits, sign=True)}]"
             return f"{text} {MARKS.get(cell.verdict(study.artefact, study.outcomes), '')}".rstrip()
 
@@ -203,7 +196,7 @@ class Table(Shown):
         """What stands behind a number of ours."""
         over = study.artefact.spread
         means = "clients, as the paper prints it" if over == "clients" else "seeds (population deviation)"
-        brackets = "; in brackets ours minus published" if self.difference and study.artefact.sources else ""
+        brackets = "; in brackets ours minus published" if study.artefact.sources else ""
         return f"ours: mean ± spread over {means}{brackets}"
 
 

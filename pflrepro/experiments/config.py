@@ -176,14 +176,13 @@ class Experiment(Brief):
         words = ["pflrepro", "run", "--algorithm", self.algorithm, "--dataset", self.data.dataset]
         words += ["--model", self.model] if self.model != preset.model else []
         words += ["--dtype", self.dtype] if self.dtype != preset.dtype else []
-        data = vars(preset.data)
-        if self.data.partition != preset.data.partition or None is self.data.min_size != data["min_size"]:
-            words += ["--partition", self.data.partition]  # that it is named tells the command to take its own minimum
-            named = Experiment.for_dataset("fedavg", self.data.dataset, partition=self.data.partition)
-            data = vars(named.data)
-        for own, usual in ((self.data, data), (self.settings, vars(preset.settings))):
+        data, own_minimum = preset.data, self.data.min_size is None
+        if self.data.partition != data.partition or (own_minimum and data.min_size is not None):
+            words += ["--partition", self.data.partition]  # one that is named brings its own least size of a client
+            data = Experiment.for_dataset("fedavg", self.data.dataset, partition=self.data.partition).data
+        for own, usual in ((self.data, data), (self.settings, preset.settings)):
             for name, value in vars(own).items():
-                words += _option(name, value) if value != usual[name] else []
+                words += _option(name, value) if value != getattr(usual, name) else []
         for name, value in self.options:
             words += ["--option", f"{name}={value}"]
         words += ["--first-seed", str(self.seed)] if self.seed else []

@@ -143,6 +143,11 @@ def test_it_is_a_picture_and_a_text_where_there_are_no_widgets(explorer: Explore
     assert shown["text/plain"] == "Explorer(fedavg on digits, dirichlet:0.1, 3 clients; 0 runs)"
 
 
+def test_a_method_of_ones_own_may_be_given_as_a_text() -> None:
+    offered = pflrepro.explore("digits", also="my_module:Mine").method.options
+    assert offered[-1] == "my_module:Mine" and "m" not in offered
+
+
 def test_what_there_is_not_is_refused_at_once(tmp_path) -> None:
     with pytest.raises(UserError, match="unknown data set 'digit'"):
         pflrepro.explore("digit")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,7 +223,7 @@ def reproduce(arguments: argparse.Namespace) -> Answer:
     prepared = [(artefact, given | read_values(artefact.notebook, pairs)) for artefact in artefacts]
     rows = [_reproduced(artefact, parameters, arguments, alone=len(prepared) == 1) for artefact, parameters in prepared]
     failed = [row["id"] for row in rows if row["error"]]
-    parts = [_reproduced_text(row) for row in rows]
+    parts = [_written_text(row) for row in rows]
     parts += [f"failed: {', '.join(failed)}"] if failed else []
     return Answer(rows, "\n".join(parts), code=int(bool(failed)))
 
@@ -240,19 +240,28 @@ def _set(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _reproduced(artefact: Artefact, parameters: dict[str, Any], arguments: argparse.Namespace, alone: bool) -> Row:
-    """What came of one artefact; a failed one among several is reported, and the others go on."""
+    """What came of one artefact."""
     from pflrepro.papers.reproduce import reproduce as regenerate
 
     row: Row = {"id": artefact.id, "scale": arguments.scale, "outputs": [], "executed_notebook": None, "error": None}
     how = {"store": arguments.store, "progress": not arguments.quiet, "workers": arguments.workers}
     how |= {"launcher": arguments.launcher}
-    try:
+
+    def made() -> Row:
         done = regenerate(artefact, arguments.scale, parameters, arguments.figures, **how)
+        return {"outputs": list(done.outputs), "executed_notebook": done.notebook}
+
+    return _tried(row, made, alone)
+
+
+def _tried(row: Row, make: Callable[[], Row], alone: bool) -> Row:
+    """The row with what is made; of several artefacts a failed one is reported, and the others go on."""
+    try:
+        return row | make()
     except (UserError, RunFailed) as error:
         if alone:
             raise
         return row | {"error": str(error)}
-    return row | {"outputs": list(done.outputs), "executed_notebook": done.notebook}
 
 
 def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -265,13 +274,16 @@ def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _reproduced_text(row: Row) -> str:
+def _written_text(row: Row) -> str:
+    """What was written for an artefact, a path a line; or why nothing was."""
+    if row["scale"] is None:
+        return f"{row['id']}: nothing was run"
+    where = f"{row['id']} at scale {row['scale']}:"
     if row["error"]:
-        return f"{row['id']} at scale {row['scale']}: FAILED: {row['error']}"
+        return f"{where} FAILED: {row['error']}"
     outputs = [f"  {Path(path)}" for path in row["outputs"]] or ["  (nothing new)"]
-    return "\n".join(
-        [f"{row['id']} at scale {row['scale']}:", *outputs, f"  executed notebook: {row['executed_notebook']}"]
-    )
+    notebook = [f"  executed notebook: {row['executed_notebook']}"] if "executed_notebook" in row else []
+    return "\n".join([where, *outputs, *notebook])
 
 
 def redraw(arguments: argparse.Namespace) -> Answer:
@@ -279,27 +291,17 @@ def redraw(arguments: argparse.Namespace) -> Answer:
 
     store, rows = Store(arguments.store), []
     artefacts = _artefacts(arguments)
+    alone = len(artefacts) == 1
     for artefact in artefacts:
         study = _fullest(artefact, arguments.scale, {"store": store, "data_root": arguments.data_root})
-        row: Row = {"id": artefact.id, "scale": study and study.scale.name, "outputs": [], "error": None}
-        try:
-            row["outputs"] = [str(path) for path in study.write(arguments.figures)] if study else []
-        except (UserError, RunFailed) as error:  # of several the others go on
-            if len(artefacts) == 1:
-                raise
-            row["error"] = str(error)
+        row: Row = {"id": artefact.id, "scale": None, "outputs": [], "error": None}
+        if study is not None:
+            row["scale"] = study.scale.name
+            row = _tried(row, lambda study=study: {"outputs": [*map(str, study.write(arguments.figures))]}, alone)
         rows.append(row)
     if arguments.all:
         rows = [row for row in rows if row["outputs"] or row["error"]]
-    return Answer(rows, "\n".join(map(_redrawn_text, rows)), code=int(not all(row["outputs"] for row in rows)))
-
-
-def _redrawn_text(row: Row) -> str:
-    if row["error"]:
-        return f"{row['id']} at scale {row['scale']}: FAILED: {row['error']}"
-    if not row["outputs"]:
-        return f"{row['id']}: nothing was run"
-    return "\n".join([f"{row['id']} at scale {row['scale']}:", *(f"  {path}" for path in row["outputs"])])
+    return Answer(rows, "\n".join(map(_written_text, rows)), code=int(not all(row["outputs"] for row in rows)))
 
 
 def _fullest(artefact: Artefact, scale: str | None, how: dict[str, Any]) -> Study | None:
@@ -313,7 +315,6 @@ def _fullest(artefact: Artefact, scale: str | None, how: dict[str, Any]) -> Stud
 
 
 def verify(arguments: argparse.Namespace) -> Answer:
-    from pflrepro.device import resolve_device
     from pflrepro.papers.verifying import verify as regenerate
 
     found = regenerate(
@@ -322,7 +323,7 @@ def verify(arguments: argparse.Namespace) -> Answer:
         methods=arguments.methods or (),
         data_root=arguments.data_root,
         backend=arguments.backend,
-        device=resolve_device(arguments.device),
+        device=arguments.device,
         workers=arguments.workers,
         progress=not arguments.quiet,
     )

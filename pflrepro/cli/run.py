@@ -133,7 +133,6 @@ def _add_settings(group: Any) -> None:
 
 
 def handle(arguments: argparse.Namespace) -> Answer:
-    from pflrepro.device import resolve_device
     from pflrepro.experiments.run import run
     from pflrepro.experiments.store import Store
     from pflrepro.metrics.selection import check_rule
@@ -145,7 +144,7 @@ def handle(arguments: argparse.Namespace) -> Answer:
         store=store,
         data_root=arguments.data_root,
         backend=arguments.backend,
-        device=resolve_device(arguments.device),
+        device=arguments.device,
         workers=arguments.workers,
         progress=not arguments.quiet,
     )

@@ -252,23 +252,22 @@ def _check_words(config: Any) -> None:
 def _sorted_options(options: Any) -> Options:
     if isinstance(options, str) or not isinstance(options, Iterable):
         raise UserError(f"options are pairs of a name and a value, not {options!r}")
-    pairs = tuple(options.items()) if isinstance(options, Mapping) else tuple(options)
-    pairs = tuple(
-        (pair[0], plain(pair[1])) if isinstance(pair, (tuple, list)) and len(pair) == 2 else pair for pair in pairs
-    )
-    for pair in pairs:
+    checked: list[tuple[str, Any]] = []
+    for pair in options.items() if isinstance(options, Mapping) else options:
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
             raise UserError(f"options are pairs of a name and a value, not {pair!r}")
-        if not pair[0].isidentifier():
-            raise UserError(f"no option has the name {pair[0]!r}")
-        if not isinstance(pair[1], (bool, int, float, str)):
-            raise UserError(f"option {pair[0]} must be a number, a word, true or false, not {pair[1]!r}")
-        if isinstance(pair[1], float):
-            check_range(f"option {pair[0]}", pair[1])
-    names = [name for name, _ in pairs]
+        name, value = pair[0], plain(pair[1])
+        if not name.isidentifier():
+            raise UserError(f"no option has the name {name!r}")
+        if not isinstance(value, (bool, int, float, str)):
+            raise UserError(f"option {name} must be a number, a word, true or false, not {value!r}")
+        if isinstance(value, float):
+            check_range(f"option {name}", value)
+        checked.append((name, _positive_zero(value)))
+    names = [name for name, _ in checked]
     if len(set(names)) != len(names):
         raise UserError(f"each option can be given once, not {', '.join(names)}")
-    return tuple(sorted((name, _positive_zero(value)) for name, value in pairs))
+    return tuple(sorted(checked))
 
 
 def _positive_zero(value: Any) -> Any:

@@ -160,6 +160,7 @@ def tuned(epochs: int = 5, metric: str = "test_accuracy", printed: float = 100.0
 
             return vars(fine_tuned(simulation, epochs, "all"))
 
+        # `parts`: a part of the question that kept answers have
         return _accuracy(evidence.reading("tuned", take, epochs=epochs, parts="all"))
 
     title = f"test accuracy after {epochs} epochs of fine-tuning all"

@@ -30,7 +30,7 @@ def predictions_of(evidence: Evidence) -> Predictions:
         sizes = {"classes": np.array(found.classes), "clients": np.array(found.clients)}
         return {name: array.astype(np.min_scalar_type(array.max())) for name, array in (arrays | sizes).items()}
 
-    kept = evidence.reading("predictions", take, after=False)
+    kept = evidence.reading("predictions", take, after=False)  # `after`: a part of the question that kept answers have
     classes = int(kept["classes"])
 
     def scores(name: str) -> np.ndarray | None:

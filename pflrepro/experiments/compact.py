@@ -27,11 +27,13 @@ log = logging.getLogger("pflrepro.compact")
 _RUN, _HISTORY, _READING = "run", "history/", "reading/"
 
 
-def export(run: Run, folder: Path) -> Path:
+def export(run: Run, folder: Path, *measured: Path) -> Path:
     """Write `<folder>/<id>.npz`: the history as float32 where it is a number of time or loss, the readings as they are.
 
-    What the file holds already stays: later rounds of the same run, readings that are not in the run's folder. Equal runs give equal
-    bytes.
+    What the file holds already stays: later rounds of the same run, readings that are nowhere else. Equal runs give equal bytes.
+
+    Args:
+        measured: further folders of readings of this run: of one that came with the package, the store's, where new readings go.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{run.id}.npz"
@@ -40,7 +42,9 @@ def export(run: Run, folder: Path) -> Path:
     except CorruptFile as error:
         log.warning("a damaged file of a run is written anew: %s", error)
         old, there = None, {}
-    readings = {name: array for name, array in there.items() if name.startswith(_READING)} | _readings(run.folder)
+    readings = {name: array for name, array in there.items() if name.startswith(_READING)}
+    for place in (run.folder, *measured):
+        readings |= _readings(place, run.id)
     content = _pack(run if old is None else _together(run, old), readings)
     if not path.exists() or path.read_bytes() != content:
         files.write(path, content)
@@ -58,13 +62,19 @@ def _together(run: Run, old: Run) -> Run:
     return replace(run, history=history, experiment=experiment)
 
 
-def _readings(folder: Path) -> dict[str, np.ndarray]:
+def _readings(place: Path, id: str) -> dict[str, np.ndarray]:
+    """The readings of a run in its folder, or in its small file; damaged ones are reported and left out."""
     found = {}
-    for path in (folder / FOLDER).glob("*.npz") if folder.is_dir() else ():
+    for path in [place] if place.is_file() else (place / FOLDER).glob("*.npz"):
         try:
-            found |= {f"{_READING}{path.name}/{name}": array for name, array in files.read_npz(path).items()}
+            arrays = files.read_npz(path)
         except CorruptFile as error:
-            log.warning("a reading of run %s is damaged and left out: %s", folder.name, error)
+            log.warning("a reading of run %s is damaged and left out: %s", id, error)
+            continue
+        if path == place:
+            found |= {name: array for name, array in arrays.items() if name.startswith(_READING)}
+        else:
+            found |= {f"{_READING}{path.name}/{name}": array for name, array in arrays.items()}
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the papers read from a curve besides one selected accuracy: rounds to a threshold, iterations to convergence.
+"""Curves of losses, and what is read from a curve besides one selected accuracy: rounds to a threshold, whether it still rises.
 
 The mean of the five best rounds is the selection rule `mean_best_5` (`pflrepro.metrics.selection`).
 """
@@ -6,12 +6,14 @@ The mean of the five best rounds is the selection rule `mean_best_5` (`pflrepro.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from pflrepro.errors import UserError
+from pflrepro.metrics.accuracy import column, ratio
 
 
 def rounds_to(threshold: float, curve: Any, rounds: Any = None) -> int | None:
@@ -48,6 +50,44 @@ def iterations_to_convergence(curve: Any, rounds: Any = None) -> int:
     if np.isnan(values).all():
         raise UserError("a curve without any number has no best evaluation")
     return int(evaluated[np.nanargmax(values)])
+
+
+def unfinished(curve: Any, rounds: Any = None) -> bool:
+    """Whether a curve still rises: its best lies in the last tenth of the rounds, and the last fifth is no accident.
+
+    That is, the mean of the last fifth of the rounds is above that of the fifth before, where both were evaluated: of a curve that
+    swings, one high value at the end says nothing. The shares are ours.
+
+    Example:
+        >>> unfinished([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]), unfinished([1, 8, 2, 8, 2, 8, 2, 8, 2, 1, 9])
+        (True, False)
+    """
+    values, evaluated = _curve(curve, rounds)
+    last = evaluated[-1]
+    known = ~np.isnan(values)
+    if not known.any() or evaluated[np.nanargmax(values)] <= 0.9 * last:
+        return False
+    late, before = evaluated > 0.8 * last, (evaluated > 0.6 * last) & (evaluated <= 0.8 * last)
+    late, before = late & known, before & known
+    return not before.any() or bool(values[late].mean() > values[before].mean())
+
+
+def mean_loss(history: Mapping[str, Any], name: str = "train_loss") -> np.ndarray:
+    """The clients' losses, weighted with their training samples, over those that have trained, float64 [E]; NaN before anyone has.
+
+    Example:
+        >>> mean_loss({"train_loss": [[2.0, float("nan")], [1.0, 2.0]], "train_samples": [3, 1]}).tolist()
+        [2.0, 1.25]
+    """
+    losses = column(history, name)
+    weights = np.where(np.isnan(losses), 0.0, column(history, "train_samples"))
+    return ratio((weights * np.nan_to_num(losses)).sum(1), weights.sum(1))
+
+
+def largest_loss(history: Mapping[str, Any]) -> np.ndarray:
+    """The largest training loss of a client, float64 [E]; NaN before anyone has trained."""
+    losses = column(history, "train_loss")
+    return np.where(np.isnan(losses).all(1), np.nan, np.where(np.isnan(losses), -np.inf, losses).max(1))
 
 
 def _curve(curve: Any, rounds: Any) -> tuple[np.ndarray, np.ndarray]:

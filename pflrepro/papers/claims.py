@@ -3,12 +3,12 @@
 A claim is one or more contrasts: weighted sums of cells that must be above zero (row a above row b: +1 and -1). Each is tested on
 what was run, two-sided, by one paired test: with two seeds or more Student's t over the seeds that all cells have (the same seed means
 the same start and batch orders, so what they have in common cancels; where the differences are equal in all seeds, sign flips over
-seeds); with one seed, sign flips over clients, where the measure has a value a client. A contrast is kept or broken by its own
-p < 0.05, else undecided, which does not mean equal: three seeds have little power. Holm's p over all claims of the artefact stands
-beside it.
+seeds); with one seed, sign flips over clients, where the measure has a value a client (of two rows that look at other clients of one
+run, clients dealt anew to the two groups). A contrast is kept or broken by its own p < 0.05, else undecided, which does not mean
+equal: three seeds have little power. Holm's p over all claims of the artefact stands beside it.
 
-*Still rising*: at fewer rounds than the paper's, a run whose best round lies in its last tenth is an unfinished curve; an ordering that
-involves one is neither kept nor broken.
+*Still rising*: at fewer rounds than the paper's, a run whose best round lies in its last tenth, the last fifth of the rounds being
+better on average than the fifth before, is an unfinished curve; an ordering that involves one is neither kept nor broken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from html import escape
 
 import numpy as np
 
-from pflrepro.metrics.comparison import holm, paired
+from pflrepro.metrics.comparison import holm, of_two_groups, paired
 
 ALPHA = 0.05
 EQUAL = 1e-9
@@ -287,9 +287,11 @@ def judge(claims: Sequence[Claim], grid: Grid) -> list[Outcome]:
 def _merged(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
     """One outcome a column for `top`: that of the `k`-th strongest rival, so kept where all but `k` - 1 are shown to be worse.
 
-    Broken where `k` rivals are shown to be better. With fewer than `k` rivals there is nothing to test.
+    Broken where `k` rivals are shown to be better. With fewer than `k` rivals there is nothing to test; one that was not run may be
+    the strongest, so that it is not shown to be worse.
     """
     k, merged = int(dict(claim.more)["k"]), []
+    rivals = len(grid.rows) - 1
     for column in dict.fromkeys(each.column for each in tested):
         mine = sorted((each for each in tested if each.column == column), key=_confidence)
         if len(mine) < k:
@@ -297,7 +299,12 @@ def _merged(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
         outcome = RISING if any(each.outcome == RISING for each in mine) else mine[k - 1].outcome
         places = tuple(place for place in mine[0].places if place[0] == claim.rows[0])  # of rivals it says nothing
         said = f"{grid.labels[claim.rows[0]]} among the best {k}"
-        merged.append(replace(mine[k - 1], said=said, outcome=outcome, places=places))
+        made = replace(mine[k - 1], said=said, outcome=outcome, places=places)
+        better = sum(each.outcome == KEPT for each in mine)
+        if outcome == KEPT and better <= rivals - k:
+            test = f"none: {rivals - len(mine)} of {rivals} rivals not run"
+            made = replace(made, outcome=UNDECIDED, test=test, p=math.nan)
+        merged.append(made)
     return merged
 
 
@@ -338,12 +345,16 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
     found = [sample.clients.get(seed) for sample, _ in samples]
     if any(each is None for each in found):
         return math.nan, "none: one seed, and no value a client"
-    weights = found[0][1]
-    if not all(np.array_equal(weights, each[1]) for each in found):
+    weights, each = found[0][1], samples[0][0].each
+    kinds = [sample.each for sample, _ in samples]
+    if len(kinds) == 2 == len(set(kinds)):
+        one, other = (w * values for (values, _), (_, w) in zip(found, samples, strict=True))
+        return of_two_groups(one, bound - other), f"{len(one)} {kinds[0]} and {len(other)} {kinds[1]}, dealt anew"
+    if not all(np.array_equal(weights, other[1]) for other in found):
         return math.nan, "none: one seed, and other clients"
     contrast = sum(w * each[0] for each, (_, w) in zip(found, samples, strict=True)) - bound
     p = paired(weights * contrast, np.zeros(len(weights)), "permutation").p
-    return p, f"sign flips over {len(weights)} {samples[0][0].each}"
+    return p, f"sign flips over {len(weights)} {each}"
 
 
 @dataclass(frozen=True)

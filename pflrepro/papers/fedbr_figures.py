@@ -110,9 +110,9 @@ FIGURE7 = Artefact(
     views=(Curves(("accuracy over clients",), over="seconds", name=""), Table()),
     trials=1,
     timed=True,
-    about="The runs of Table 7 over the seconds of local training and averaging that they took here, without tests; CIFAR100 with "
-    "Mixup. The numbers are what a method reaches in the time that FedAvg's whole run takes. Ask for all its runs in one call, on a "
-    "machine that does nothing else.",
+    about="The methods of Table 7 over the seconds of local training and averaging that their runs took here, without tests; "
+    "CIFAR100 with Mixup. The numbers are what a method reaches in the time that FedAvg's whole run takes. Ask for all its runs in "
+    "one call, on a machine that does nothing else.",
 )
 
 # ---- ablations ---------------------------------------------------------------------------------------------------------------------

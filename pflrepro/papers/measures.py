@@ -19,7 +19,7 @@ from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Run
 from pflrepro.metrics import accuracy, fairness
 from pflrepro.metrics.cost import rounds_of_time, timing
-from pflrepro.metrics.curves import iterations_to_convergence, rounds_to
+from pflrepro.metrics.curves import iterations_to_convergence, largest_loss, mean_loss, rounds_to
 from pflrepro.metrics.selection import check_rule
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Value:
 
     Attributes:
         clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None.
-        each: what has a number, where it is not a client: the rounds of a time.
+        each: what has a number, where it is not a client, or some of them alone: the rounds of a time, clients with clean images.
     """
 
     number: float
@@ -106,7 +106,8 @@ class Measure:
         rule: what it takes from a curve, in words.
         cheaper: (scale, measure): the same with less work, at a scale that cannot afford all of it.
         bounds: no value lies outside, so no interval reaches further.
-        settles: whether it is another number while the run is an unfinished curve; a time a round is not.
+        curve: of a history, what makes the number unfinished while it still rises; None: nothing, as a time a round. What is measured
+            on models has no curve of its own: the accuracy stands for it.
     """
 
     name: str
@@ -121,7 +122,7 @@ class Measure:
     rule: str = ""
     cheaper: tuple[tuple[str, Measure], ...] = ()
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    settles: bool = True
+    curve: Callable[[Mapping[str, np.ndarray]], np.ndarray] | None = accuracy.pooled
 
     def __repr__(self) -> str:
         return f"Measure({self.name}: {self.title}{f' in {self.unit}' if self.unit else ''})"
@@ -226,28 +227,19 @@ VARIATION = Measure(
 def _last_loss(evidence: Evidence) -> Value:
     losses, sizes = evidence.history["train_loss"][-1], np.asarray(evidence.history["train_samples"], np.float64)
     known = ~np.isnan(losses)
-    if not known.any():
-        return Value(float("nan"))
-    return Value(float(np.average(losses[known], weights=sizes[known])), losses[known], sizes[known])
+    return Value(float(mean_loss(evidence.history)[-1]), losses[known], sizes[known])
 
 
-TRAIN_LOSS = Measure("train-loss", "training loss", _last_loss, "nats", 3, "lower", "training_loss", rule="last round")
-
-
-def _largest_loss(evidence: Evidence) -> Value:
-    losses = evidence.history["train_loss"][-1]
-    return Value(float("nan") if np.isnan(losses).all() else float(np.nanmax(losses)))
-
-
+_LOSS = {"metric": "training_loss", "rule": "last round"}
+TRAIN_LOSS = Measure(
+    *("train-loss", "training loss", _last_loss, "nats", 3, "lower"), curve=lambda history: -mean_loss(history), **_LOSS
+)
 LARGEST_LOSS = Measure(
-    "largest-loss",
-    "largest training loss of a client",
-    _largest_loss,
-    "nats",
-    3,
-    "lower",
-    "training_loss",
-    rule="last round",
+    *("largest-loss", "largest training loss of a client"),
+    lambda evidence: Value(float(largest_loss(evidence.history)[-1])),
+    *("nats", 3, "lower"),
+    curve=lambda history: -largest_loss(history),
+    **_LOSS,
 )
 
 
@@ -270,7 +262,7 @@ def _seconds(evidence: Evidence) -> Value:
 
 
 SECONDS = Measure(
-    "seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds", settles=False
+    "seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds", curve=None
 )
 
 
@@ -281,7 +273,7 @@ def _local_seconds(evidence: Evidence) -> Value:
 LOCAL_SECONDS = Measure(
     *("local-seconds", "seconds a round, clients alone", _local_seconds),
     *("s", 2, "lower", "local_training_seconds"),
-    settles=False,
+    curve=None,
 )
 
 
@@ -289,10 +281,11 @@ def minutes_of(rounds: int) -> Measure:
     """The time of so many rounds at the pace of the run, without tests [FDA Table 6]."""
 
     def of(evidence: Evidence) -> Value:
-        return Value(rounds * _by_round(evidence.history).number / 60.0)
+        found, share = _by_round(evidence.history), rounds / 60.0
+        return replace(found, number=share * found.number, clients=share * found.clients)
 
     name, title = f"minutes-of-{rounds}", f"minutes of {rounds} rounds"
-    return Measure(name, title, of, "min", 2, "lower", "total_runtime_minutes", settles=False)
+    return Measure(name, title, of, "min", 2, "lower", "total_runtime_minutes", curve=None)
 
 
 def _total_minutes(evidence: Evidence) -> Value:
@@ -345,7 +338,8 @@ def overhead_over(row: str) -> Measure:
         return Value(100.0 * (ratio.of(evidence).number - 1.0))
 
     title = f"{LOCAL_SECONDS.title}, more than {row}"
-    return replace(ratio, name=f"{LOCAL_SECONDS.name}-overhead-over-{row}", title=title, of=of, unit="%")
+    bounds = (-100.0, math.inf)
+    return replace(ratio, name=f"{LOCAL_SECONDS.name}-overhead-over-{row}", title=title, of=of, unit="%", bounds=bounds)
 
 
 def mean_over(columns: tuple[str, ...], measure: Measure) -> Measure:

@@ -309,5 +309,5 @@ def time_share(part: str, clients: int | None = None) -> Measure:
 
         return over_clients(evidence.reading("time-shares", take, clients=clients)[part])
 
-    more = {"better": "", "metric": metric, "settles": False}
+    more = {"better": "", "metric": metric, "curve": None}
     return Measure(f"time-{part}", f"share of the time: {title}", of, rule=LAST, bounds=PERCENT, **more)

@@ -59,7 +59,7 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     _atomically(page, lambda target: Path(target).write_text(text, encoding="utf-8"))
     if not stand_in:
         for run in behind(study):
-            compact.export(run, folder(out) / "runs")
+            compact.export(run, folder(out) / "runs", study.store.folder(run.id))
     return [*written, csv, page]
 
 
@@ -125,8 +125,10 @@ def _how_decided(study: Studied) -> str:
         over = "over tested rounds: one machine at one hour"
     if max(len(cell.runs) for cell in study.cells.values()) > 1:
         over = "over seeds"
+    if not study.counts.tests:
+        return f"* {study.counts}; there was nothing to test with, as the table says."
     return (
-        f"* {study.counts}.\n* Two-sided paired tests {over}; kept or broken where a claim's own p is below {ALPHA:g}, undecided "
+        f"* {study.counts}.\n* Two-sided tests {over}; kept or broken where a claim's own p is below {ALPHA:g}, undecided "
         "above, which does not mean equal. *p after Holm* (1979) is corrected over all claims of this page."
     )
 

@@ -31,7 +31,7 @@ def betas_of(kinds: str) -> Measure:
         chosen = labels == "clean" if kinds == "clean" else labels != "clean"
         if found is None or not chosen.any():
             return Value(float("nan"))
-        return Value(float(found[chosen].mean()), found[chosen], np.ones(chosen.sum()))
+        return Value(float(found[chosen].mean()), found[chosen], np.ones(chosen.sum()), each=f"{kinds} clients")
 
     return replace(BETAS, name=f"{BETAS.name}-{kinds}", title=f"{BETAS.title}, {kinds} images", of=of)
 

@@ -84,7 +84,8 @@ def grp_fed(score: str, of_client: str | None = None) -> Measure:
         return Value(100.0 * float(vectors[score][client]))
 
     whose = f" of the {of_client} client" if of_client else ""
-    alone = {"name": f"{score}{whose.replace(' ', '-')}", "title": f"{score}{whose}: {GRP_SCORES[score]} (macro-F1)"}
+    what = "the global model, on its test data" if whose and score == "T_g" else GRP_SCORES[score]
+    alone = {"name": f"{score}{whose.replace(' ', '-')}", "title": f"{score}{whose}: {what} (macro-F1)"}
     metric = "global_test_macro_f1" if score == "T_g" and of_client is not None else f"{score}_macro_f1"
     return Measure(of=of, digits=1, metric=metric, printed=100.0, rule=LAST, bounds=PERCENT, **alone)
 

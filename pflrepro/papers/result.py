@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
 
 WITHIN, DIFFERS, UNPUBLISHED, NOT_RUN = "within tolerance", "differs", "no published number", "not run"
-UNJUDGED, NO_NUMBER = "not judged", "no number"
+UNJUDGED, NO_NUMBER, NOT_MEASURED = "not judged", "no number", "not measured"
+ABSENT = frozenset((NOT_RUN, NOT_MEASURED))  # nothing has been found out about such a cell
 EQUAL = "equal to the reference"  # of what is counted, see `papers.shown_partitions`
 VERDICTS = {
     WITHIN: "the difference is at most the tolerance",
@@ -35,6 +36,7 @@ VERDICTS = {
     UNPUBLISHED: "nothing printed, and no claim to check",
     STAND_IN: "small stand-in: not comparable with the paper",
     NO_NUMBER: "was run, but has no number, such as a threshold that was never reached",
+    NOT_MEASURED: "was trained, and its models were not looked at yet",
     NOT_RUN: "no finished run",
 }
 # Marks behind a number, so that a verdict is read without colours.
@@ -48,7 +50,7 @@ MARKS = {
 }
 # In front of a word that stands alone: of a verdict, or of how a claim came out.
 _BEFORE = MARKS | {word: MARKS[f"ordering {word}"] for word in (KEPT, UNDECIDED, RISING, BROKEN)}
-_BEFORE |= {EQUAL: "=", NOT_RUN: "–"}
+_BEFORE |= {EQUAL: "="} | dict.fromkeys(ABSENT, "–")
 FRAME_COLUMNS = (
     *("artefact", "row", "method", "column", "measure", "unit", "dataset", "model"),
     *("published", "published_std", "source", "ours", "spread", "over_clients", "low", "high", "interval"),
@@ -206,7 +208,7 @@ class Cell:
     def verdict(self, artefact: Artefact, outcomes: Sequence[Outcome]) -> str:
         """One of `VERDICTS`; `outcomes`: of all claims."""
         if not self.values:
-            return NOT_RUN
+            return NOT_MEASURED if self.runs else NOT_RUN
         if self.level == STAND_IN:
             return STAND_IN
         if not len(self.numbers):

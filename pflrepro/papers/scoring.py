@@ -13,7 +13,7 @@ from pflrepro.papers.artefact import SAME, Artefact, paper_of
 from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Counts, Outcome
 from pflrepro.papers.kept_lines import Lines, Made, remembered_lines
 from pflrepro.papers.registry import select
-from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
+from pflrepro.papers.result import ABSENT, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
 from pflrepro.papers.views.lost import LOST
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def _cells(studies: list[Study]) -> Lines:
     for study in studies:  # later ones, the less exact, fill in what the others have not run
         lines = study.lines
         for line in lines:
-            line["scale"] = "" if line["verdict"] == NOT_RUN else line["scale"]
+            line["scale"] = "" if line["verdict"] in ABSENT else line["scale"]
         card = [
-            other if one["verdict"] == NOT_RUN != other["verdict"] else one
+            other if one["verdict"] in ABSENT and other["verdict"] not in ABSENT else one
             for one, other in zip(card or lines, lines, strict=True)
         ]
     return card
@@ -159,7 +159,7 @@ def fates(cells: pd.DataFrame) -> pd.Series:
     exact = cells["level"] == ""  # nothing is trained for it
     lost = exact & (cells["verdict"] == UNPUBLISHED) & (cells["n"] == 0)
     found = cells["level"].map({SAME: FULL, "": EXACT}).fillna(LESS).mask(lost, LOST)
-    return found.mask(cells["verdict"] == NOT_RUN, NOT_RUN)
+    return found.mask(cells["verdict"].isin(ABSENT), NOT_RUN)
 
 
 def summary(card: ScoreCard) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from pflrepro.papers.artefact import SAME, Column
-from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Outcome
+from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Outcome, above, judge
 from pflrepro.papers.result import WITHIN, Cell
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import number, probability, span
@@ -34,6 +34,8 @@ def summary(study: Studied) -> Sentences:
     rows = {row.key: row for row in (*study.trained, *(cell.row for cell in run))}.values()
     there = sum(study.has(row, column) for row in rows for column in study.columns)
     done = f"{len(run)} of the {there} cells of scale {study.scale.name} were run"
+    unseen = sum(not cell.values for cell in run)
+    done += f" ({unseen} of them not measured yet)" if unseen else ""
     if not run:
         reasons = list(dict.fromkeys(cell.reason for cell in study.cells.values() if cell.reason))
         return Sentences([f"{done}: {'; '.join(reasons[:MOST])}."])
@@ -75,7 +77,7 @@ def _ranking(study: Studied, column: Column, cells: Sequence[Cell]) -> str:
         where += f" (here {study.setting(column).label})"
     ahead = number(abs(first.ours - second.ours), first.digits)
     said = f"{where}: {first.row.label} has the best {what}, {_said(first)}, {ahead} from {second.row.label}"
-    said += ", the next; their 95 % intervals overlap" if _overlap(first, second) else ", the next"
+    said += f", the next ({_told_apart(study, first, second)})"
     return f"{said}." if len(cells) == 2 else f"{said}. The last is {last.row.label} with {_said(last)}."
 
 
@@ -84,10 +86,11 @@ def _said(cell: Cell) -> str:
     return number(cell.ours, cell.digits) + unit
 
 
-def _overlap(one: Cell, other: Cell) -> bool:
-    """Whether both have intervals, and these overlap."""
-    (low, high, _), (other_low, other_high, _) = one.interval(), other.interval()
-    return low <= other_high and other_low <= high
+def _told_apart(study: Studied, one: Cell, other: Cell) -> str:
+    """The paired test of two cells of a column."""
+    [found] = judge([above(one.row.key, other.row.key, [one.column.key])], study.grid)
+    p = _p(found)
+    return f"{found.test}, {p}" if p else found.test.replace("none:", "no test:")
 
 
 # ---- claims ------------------------------------------------------------------------------------------------------------------------
@@ -112,9 +115,12 @@ def _claims(study: Studied) -> list[str]:
 
 def _claim(study: Studied, each: Outcome) -> str:
     column = study.artefact.name_of(study.artefact.column(each.column))
+    return f"{each.said} in {column} ({', '.join(filter(None, (number(each.difference, sign=True), _p(each))))})"
+
+
+def _p(each: Outcome) -> str:
     found = probability(each.p)
-    p = "" if not found else f", p {found}" if found.startswith("<") else f", p = {found}"
-    return f"{each.said} in {column} ({number(each.difference, sign=True)}{p})"
+    return f"p {found}" if found.startswith("<") else f"p = {found}" if found else ""
 
 
 # ---- published numbers and curves --------------------------------------------------------------------------------------------------
@@ -145,7 +151,7 @@ def _curves(study: Studied, run: Sequence[Cell]) -> list[str]:
     found = []
     rising = list(dict.fromkeys(cell.row.label for cell in run if cell.rising))
     if rising:
-        found.append(f"Unfinished curves, whose best round lies in the last tenth: {_some(rising)}.")
+        found.append(f"Unfinished curves, which still rise at the end: {_some(rising)}.")
     losses: dict[str, float] = {}
     for cell in run:
         lost = max(100 * (each.accuracy() - each.accuracy("last_round")) for each in cell.runs.values())

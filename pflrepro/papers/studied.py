@@ -13,6 +13,7 @@ from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import run_id
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.store import Store
+from pflrepro.metrics.curves import unfinished
 from pflrepro.papers.artefact import INSTEAD, LEVELS, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.availability import missing_data, missing_part
 from pflrepro.papers.claims import Counts, Grid, Outcome, judge
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pflrepro.simulation.simulation import Simulation
 
 
-LAST_TENTH = 0.9
 TIMED_SEED = 1000  # the first seed of an artefact of times: no other table runs it
 Key = tuple[str, str]
 
@@ -191,30 +191,33 @@ class Studied:
         apart = [f"seed {seed} {run.diverged}" for seed, run in runs.items() if run.diverged]
         reason = "; ".join(filter(None, (reason, *apart)))  # no number of such a run stands in a table unseen
         level = self.scale.level(column)
-        rising = measure.settles and self._rising(runs, column, level)
+        rising = self._rising(measure, runs, column, level)
         return Cell(row, column, measure, level, printed, values, runs, reason, rising)
 
-    def _rising(self, runs: Mapping[int, Run], column: Column, level: str) -> bool:
-        """Whether a run is an unfinished curve: fewer rounds than the paper's, and its best in the last tenth of them."""
+    def _rising(self, measure: Measure, runs: Mapping[int, Run], column: Column, level: str) -> bool:
+        """Whether a run has fewer rounds than the paper's, and what is measured has not come to an end in them."""
         paper = column.setting.settings.rounds
-        return level != STAND_IN and any(
+        return (measure.curve is not None and level != STAND_IN) and any(
             run.rounds < paper
             and run.experiment.settings.patience == 0
-            and run.round_of("best") > LAST_TENTH * run.rounds
+            and unfinished(measure.curve(run.history), run.history["round"])
             for run in runs.values()
         )
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """Every claim that could be checked; none at the scale of stand-ins."""
-        if self.scale.stand_in:
-            return []
+        return [] if self.scale.stand_in else judge(self.artefact.claims, self.grid)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """What was measured, as claims are judged by it."""
         samples = {key: sample for key, cell in self.cells.items() if (sample := cell.sample()).numbers}
         names = {column.key: self.artefact.name_of(column) for column in self.artefact.columns}
         labels = {row.key: row.label for row in self.rows} | names
         lower = frozenset(key for key, cell in self.cells.items() if cell.measure.better == "lower")
         keys = tuple(key for key in self.artefact.row_keys if key not in self.also)
-        return judge(self.artefact.claims, Grid(keys, self.artefact.column_keys, samples, lower, labels))
+        return Grid(keys, self.artefact.column_keys, samples, lower, labels)
 
     @property
     def counts(self) -> Counts:

@@ -103,8 +103,8 @@ class Study(Studied):
         experiments = [entry.experiment for entry in todo]
         for part in filter(None, _halves(experiments) if self.artefact.timed else [experiments]):
             trained(part, **where, **how)
-        self.__dict__.pop("cells", None)
-        self.__dict__.pop("outcomes", None)
+        for found in ("cells", "grid", "outcomes"):
+            self.__dict__.pop(found, None)
         return plan(self) if todo else planned
 
     def _nothing(self, planned: Plan) -> UserError:

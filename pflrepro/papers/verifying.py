@@ -24,7 +24,7 @@ class Compared:
 
     Attributes:
         committed, here: best accuracy in percent.
-        samples: the largest difference of correct predictions, all clients together, over the tests of the run.
+        samples: the largest difference of correct predictions, summed over clients, over the tests of the run.
         of: the test samples.
     """
 
@@ -78,7 +78,7 @@ def verify(
 
 
 def _compare(artefact: Artefact, cell: Any, old: Run, new: Run) -> Compared:
-    theirs, ours = (run.history["correct"].sum(1) for run in (old, new))
+    theirs, ours = (run.history["correct"] for run in (old, new))
     length = min(len(theirs), len(ours))
     return Compared(
         row=cell.row.label,
@@ -87,6 +87,6 @@ def _compare(artefact: Artefact, cell: Any, old: Run, new: Run) -> Compared:
         id=old.id,
         committed=100 * old.accuracy(),
         here=100 * new.accuracy(),
-        samples=int(np.abs(theirs[:length] - ours[:length]).max()),
+        samples=int(np.abs(theirs[:length] - ours[:length]).sum(1).max()),
         of=int(old.history["test_samples"].sum()),
     )

@@ -118,6 +118,19 @@ def test_it_answers_requests_and_readings_without_the_original_store(shipped: St
     assert shipped.get(found.id) is None and shipped.get(found.id[:12]).id == found.id
 
 
+def test_readings_made_anew_and_those_that_came_along_are_exported_together(
+    shipped: Store, fake, make, tmp_path
+) -> None:
+    found = quick(make.experiment(rounds=10, every=2), shipped, fake)
+    other = Question("points", 10)
+    shipped.folder(found.id).mkdir(parents=True)  # as what looks at its models does, which it trains there anew
+    shipped.reading(found, other, lambda: {"x": 1})
+    path = compact.export(found, tmp_path / "figures", shipped.folder(found.id))
+    assert compact.questions(path) == [ASKED, other]
+    compact.export(found, shipped.behind, shipped.folder(found.id))
+    assert (shipped.behind / path.name).read_bytes() == path.read_bytes()
+
+
 def test_what_it_cannot_answer_is_trained_and_then_both_are_used(shipped: Store, fake, make) -> None:
     longer = quick(make.experiment(rounds=12, every=2), shipped, fake)
     finer = quick(make.experiment(rounds=3), shipped, fake)

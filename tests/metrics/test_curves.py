@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pflrepro.errors import UserError
-from pflrepro.metrics.curves import iterations_to_convergence, rounds_to
+from pflrepro.metrics.curves import iterations_to_convergence, largest_loss, mean_loss, rounds_to, unfinished
 from pflrepro.metrics.selection import select
 from pflrepro.papers.numbers import published
 
@@ -53,8 +53,32 @@ def test_fedbr_table_1_s_factors_recomputed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("curve", "rounds", "rises"),
+    [
+        ([*range(11)], None, True),
+        ([*range(9), 10, 8], None, False),  # the best is before the last tenth
+        ([1, 8, 2, 8, 2, 8, 2, 8, 2, 1, 9], None, False),  # one high value at the end of a curve that swings
+        ([float("nan"), *range(1, 11)], None, True),
+        ([0, 14, 16], [0, 20, 40], True),  # nothing was tested in the fifth before
+        ([float("nan")] * 3, None, False),
+        ([5], None, False),
+    ],
+)
+def test_a_curve_is_unfinished_where_it_rises_at_the_end(curve, rounds, rises: bool) -> None:
+    assert unfinished(curve, rounds) is rises
+
+
+def test_losses_of_clients_that_have_not_trained_count_for_nothing() -> None:
+    nothing = float("nan")
+    history = {"train_loss": [[nothing, nothing], [2.0, nothing], [1.0, 2.0]], "train_samples": [3, 1]}
+    np.testing.assert_array_equal(mean_loss(history), [nothing, 2.0, 1.25])
+    np.testing.assert_array_equal(largest_loss(history), [nothing, 2.0, 2.0])
+
+
+@pytest.mark.parametrize(
     "call",
     [
+        lambda: unfinished([]),
         lambda: rounds_to(0.5, []),
         lambda: rounds_to(0.5, [[0.1]]),
         lambda: rounds_to(0.5, [0.1, 0.2], rounds=[0]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -118,6 +119,24 @@ def test_without_values_of_the_same_clients_one_seed_is_not_tested() -> None:
     assert one(claims.above("a", "b"), seeds).outcome == "kept"
 
 
+def test_rows_that_look_at_other_clients_of_one_run_have_no_pairs() -> None:
+    """Two of the 20 ways to deal six values to three and three are as extreme; sign flips of pairs would give 2 of 8."""
+
+    def part(kind: str, *values: float) -> Sample:
+        each = np.array(values)
+        return Sample({0: float(each.mean())}, {0: (each, np.ones(len(each)))}, each=kind)
+
+    low, high = part("clean clients", 1, 2, 3), part("corrupted clients", 4, 5, 6)
+    found = one(claims.above("a", "b"), grid(a_x=high, b_x=low))
+    assert (found.p, found.difference) == (pytest.approx(0.1), 3.0)
+    assert found.test == "3 corrupted clients and 3 clean clients, dealt anew"
+    less = one(claims.above("a", "b"), grid(lower=("x",), a_x=high, b_x=low))
+    assert (less.p, less.difference) == (pytest.approx(0.1), -3.0)
+    # The bound of three points takes the difference away.
+    nearly, other = judge([claims.within("a", "b", 3.0)], grid(a_x=high, b_x=low))
+    assert (nearly.p, other.p) == (pytest.approx(0.1), 1.0)
+
+
 def test_an_unfinished_curve_is_neither_kept_nor_broken() -> None:
     for a, b in pairwise((GOOD, POOR, GOOD)):
         found = one(claims.above("a", "b"), grid(a_x=cell(*a), b_x=cell(*b, rising=True)))
@@ -168,6 +187,18 @@ def test_top_is_not_claimed_among_too_few_and_not_of_unfinished_curves() -> None
     assert judge([claims.top("a", 2)], few) == []
     rising = grid(a_x=cell(*GOOD), b_x=cell(*POOR), c_x=cell(*POOR, rising=True))
     assert one(claims.top("a", 2), rising).outcome == "still rising"
+
+
+def test_a_rival_that_was_not_run_may_be_the_strongest() -> None:
+    measured = grid(a_x=cell(*GOOD), b_x=cell(*POOR), c_x=cell(*POOR))
+    assert one(claims.top("a", 2), measured).outcome == "kept"
+    absent = {"rows": tuple("abcde"), "labels": {name: name.upper() for name in "abcdex"}}
+    found = one(claims.top("a", 2), replace(measured, **absent))
+    assert (found.outcome, found.test) == ("undecided", "none: 2 of 4 rivals not run") and math.isnan(found.p)
+    whole = grid(a_x=cell(*GOOD), **{f"{name}_x": cell(*POOR) for name in "bcde"})
+    assert one(claims.top("a", 2), whole).outcome == "kept"
+    beaten = grid(a_x=cell(*POOR), b_x=cell(*GOOD), c_x=cell(*GOOD))
+    assert one(claims.top("a", 2), replace(beaten, **absent)).outcome == "broken", "two are better, whoever else"
 
 
 def test_gain_grows_compares_the_leads_in_two_columns() -> None:

@@ -220,6 +220,7 @@ def test_overhead_in_percent_of_another_row(monkeypatch) -> None:
     other = evidence(4.0)
     assert overhead_over("nb").of(evidence(5.0, lambda row="", column="": other)).number == 25.0
     assert math.isnan(overhead_over("nb").of(evidence(5.0)).number)
+    assert overhead_over("nb").bounds == (-100.0, math.inf), "what takes less time has less than none"
 
 
 def test_seconds_of_the_clients_alone_and_minutes_of_200_rounds() -> None:

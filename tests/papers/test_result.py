@@ -177,7 +177,7 @@ def test_claims_about_other_cells_say_nothing_of_this_one() -> None:
 
 def test_every_verdict_and_level_is_explained() -> None:
     assert set(LEVELS) == {SAME, REDUCED, INSTEAD, STAND_IN}
-    assert len(VERDICTS) == 11 and all(VERDICTS.values())
+    assert len(VERDICTS) == 12 and all(VERDICTS.values())
 
 
 def test_a_line_has_every_column_of_the_frame() -> None:

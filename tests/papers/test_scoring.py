@@ -14,7 +14,7 @@ from pflrepro.papers import scoring
 from pflrepro.papers.artefact import SMOKE, Scale, column, row
 from pflrepro.papers.claims import above
 from pflrepro.papers.measures import Measure
-from pflrepro.papers.result import FRAME_COLUMNS, NOT_RUN
+from pflrepro.papers.result import FRAME_COLUMNS, NOT_MEASURED, NOT_RUN
 from pflrepro.papers.studies import Study
 
 ROWS = (row("FedAvg"), row("FedAvg+DBE", "fedavg+dbe"), row("Ditto"), row("Nothing", "absent"))
@@ -114,9 +114,10 @@ def test_the_card_only_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
     card = scoring.score_card(store=store)
     (line,) = (line for line in card.cells.itertuples() if line.row == "FedAvg")
     assert (
-        line.verdict == NOT_RUN
+        line.verdict == NOT_MEASURED
         and line.reason == "trained, and its models not measured yet: pflrepro reproduce measures them"
     )
+    assert scoring.fates(card.cells).tolist().count(NOT_RUN) == len(card.cells), "nothing is known of it"
     with pytest.raises(UserError, match="not measured yet"):
         card.studies["demo/fake"][0].evidence("fedavg", "skewed")[0].simulation()
 

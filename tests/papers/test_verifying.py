@@ -24,6 +24,10 @@ def test_what_was_committed_comes_again_and_what_was_changed_is_found(tmp_path) 
     compact.export(run, tmp_path / "committed")
     (found,) = verify("demo/digits", "smoke", committed=committed, progress=False)
     assert not found.agrees and found.samples == 3
+    run.history["correct"][-1, 1] -= 3
+    compact.export(run, tmp_path / "committed")
+    (found,) = verify("demo/digits", "smoke", committed=committed, progress=False)
+    assert not found.agrees and found.samples == 6, "what one client has more does not make up for another one"
 
 
 def test_nothing_committed_is_said(tmp_path) -> None:

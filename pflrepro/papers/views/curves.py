@@ -10,6 +10,7 @@ import numpy as np
 
 from pflrepro.errors import UserError, check_word
 from pflrepro.metrics import accuracy
+from pflrepro.metrics.curves import largest_loss, mean_loss
 from pflrepro.papers.artefact import STAND_IN, Row
 from pflrepro.papers.result import Cell
 from pflrepro.papers.views.rows import axis, chosen, row_looks
@@ -35,30 +36,14 @@ class Kind(NamedTuple):
     printed: str = ""
 
 
-def _mean_loss(name: str) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-    """The clients' losses, weighted with their training samples, over those that have trained."""
-
-    def of(history: Mapping[str, np.ndarray]) -> np.ndarray:
-        losses = accuracy.column(history, name)
-        weights = np.where(np.isnan(losses), 0.0, accuracy.column(history, "train_samples"))
-        return accuracy.ratio((weights * np.nan_to_num(losses)).sum(1), weights.sum(1))
-
-    return of
-
-
-def _largest_loss(history: Mapping[str, np.ndarray]) -> np.ndarray:
-    losses = accuracy.column(history, "train_loss")
-    return np.where(np.isnan(losses).all(1), np.nan, np.where(np.isnan(losses), -np.inf, losses).max(1))
-
-
 KINDS = {
     "accuracy": Kind("test accuracy", "%", lambda h: 100.0 * accuracy.pooled(h), "-pooled"),
     "accuracy over clients": Kind(
         "mean accuracy of clients", "%", lambda h: 100.0 * accuracy.mean_over_clients(h), "-clients"
     ),
-    "train_loss": Kind("training loss", "nats", _mean_loss("train_loss")),
-    "objective": Kind("objective", "nats", _mean_loss("objective")),
-    "largest train_loss": Kind("largest training loss", "nats", _largest_loss),
+    "train_loss": Kind("training loss", "nats", mean_loss),
+    "objective": Kind("objective", "nats", lambda h: mean_loss(h, "objective")),
+    "largest train_loss": Kind("largest training loss", "nats", largest_loss),
 }
 
 

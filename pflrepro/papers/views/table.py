@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.artefact import INSTEAD, STAND_IN, Column
+from pflrepro.papers.artefact import INSTEAD, STAND_IN, Column, Row
 from pflrepro.papers.result import MARKS, VERDICTS, Cell
 from pflrepro.papers.texts import mean_and_spread, number, span
 from pflrepro.papers.views.view import Shown
@@ -107,11 +107,18 @@ class Table(Shown):
             *self._units(study),
             *([self._spread(study)] if run else []),
             *self._changed(study, shown),
-            *(f"{row.label}: {row.note}" for row in study.rows if row.note and row.key not in study.also),
+            *(f"{row.label}: {row.note}" for row in study.rows if self._noted(study, row, shown)),
             *(f"{mark} {verdict}: {VERDICTS[verdict]}" for verdict, mark in MARKS.items() if verdict in verdicts),
             *_lacking(cells, len(study.rows)),
             *self._left(study, shown),
         ]
+
+    def _noted(self, study: Any, row: Row, shown: Sequence[Column]) -> bool:
+        """Whether a row's note is of what is shown: one of options for some data sets only, if these are among them."""
+        here = {study.setting(column).dataset for column in shown} | {column.setting.dataset for column in shown}
+        return (
+            bool(row.note) and row.key not in study.also and (not row.by_data or bool(here & dict(row.by_data).keys()))
+        )
 
     # ---- columns -----------------------------------------------------------------------------------------------------------
     def _head(self, study: Any, column: Column) -> str:
@@ -196,7 +203,11 @@ class Table(Shown):
         """What stands behind a number of ours."""
         over = study.artefact.spread
         means = "clients, as the paper prints it" if over == "clients" else "seeds (population deviation)"
-        brackets = "; in brackets ours minus published" if study.artefact.sources else ""
+        compared = any(
+            cell.level not in (STAND_IN, INSTEAD) and not math.isnan(cell.ours - cell.published)
+            for cell in study.cells.values()
+        )
+        brackets = "; in brackets ours minus published" if compared else ""
         return f"ours: mean ± spread over {means}{brackets}"
 
 

@@ -30,7 +30,8 @@ class DANN(Method):
 
     i is the client's label. Steps alternate on batches of B, D fixed in the first kind, the model in the second; D is averaged with
     the model. So the model learns from every second batch only. Every pass over the data begins anew with a model step [inferred], and
-    an odd batch at the end is one too; with drop_last only pairs of full batches count. D is three linear layers with ReLU, N outputs
+    an odd batch at the end is one too; with drop_last only pairs of full batches count, and an odd number of local steps (above one) is
+    rounded up to pairs. D is three linear layers with ReLU, N outputs
     [BR]. A base with norm layers keeps its running statistics in discriminator steps. Tested: the global model.
 
     Attributes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method, Prologue, mean
-from pflrepro.algorithms.phases import Part
+from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative, Share
 from pflrepro.errors import UserError
@@ -23,7 +23,7 @@ class PRBM(Method):
         z = z^g + b_i
 
     b_i in R^K starts at 0 and never leaves the client. It takes plain SGD steps with the run's rate from the same gradient as base and
-    head [DBE-code].
+    head [DBE-code]; where these train in turns (FedRep, FedPAC), in both turns [inferred].
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -32,6 +32,13 @@ class PRBM(Method):
     def init_client(self, setup: Setup, info: Tree) -> Tree:
         _check_head(setup)
         return super().init_client(setup, info)
+
+    def phases(self, clock: Clock) -> list[Phase]:
+        def extended(phase: Phase) -> Phase:
+            named = phase.train is not None and phase.where != "adapt" and {"base", "head"} & {*phase.train}
+            return replace(phase, train=(*phase.train, "bias")) if named else phase
+
+        return [extended(phase) for phase in super().phases(clock)]
 
     def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
         return super().embed(params, z, ctx) + params.bias.b

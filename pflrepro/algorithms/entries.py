@@ -220,18 +220,22 @@ _NOT_PLAIN = "its local steps are not plain SGD on one loss [DBE section 5.2.3]"
 _NO_MODEL = "its server holds no model to take the feature means with, and no paper defines it"
 _LABELS = "it sorts samples by their label, and a mixed sample has two"
 _TWO_BASES = "its clients train two bases, and no paper says behind which one the personal bias stands"
+_SENDS_MODELS = "its server hands clients' whole models to others, and the personal bias never leaves its client"
+_NOT_SENT = "its clients keep their bases, and mean regularisation acts on the one that they send"
 _HALVES = "it splits every batch in halves of its own"
 _OWN_BASES = "its clients keep their bases, and FedBR is about the one that they share"
 _OWN_STEPS = "its local steps are not plain SGD on one loss, and no paper says where FedBR's two steps go"
 _OWN_DATA = "it hands data of its own to the clients"
 # (plug-in, host) -> why no such combination is made.
 REFUSED = (
-    {("mr", host): _NOT_PLAIN for host in ("per-fedavg", "pfedme", "apple")}
+    {(plugin, host): _NOT_PLAIN for plugin in ("mr", "dbe") for host in ("per-fedavg", "pfedme", "apple")}
     | {(plugin, host): _NO_MODEL for plugin in ("mr", "dbe") for host in ("fedpac", "pfedfda")}
-    | {(plugin, "apple"): _NO_MODEL for plugin in ("prbm", "dbe")}
+    | {(plugin, host): _NOT_SENT for plugin in ("mr", "dbe") for host in ("local", "lg-fedavg", "fedproto")}
+    | {("prbm", "apple"): _NO_MODEL}
+    | {(plugin, "fedfomo"): _SENDS_MODELS for plugin in ("prbm", "dbe")}
     | {("mixup", host): _LABELS for host in ("fedgen", "fedproto", "fedpac", "gpfl", "pfedfda")}
-    | {("mixup", "per-fedavg"): _HALVES}
-    | {(plugin, "grp-fed"): _TWO_BASES for plugin in ("prbm", "dbe")}
+    | {("mixup", host): _HALVES for host in ("per-fedavg", "dann")}
+    | {(plugin, host): _TWO_BASES for plugin in ("prbm", "dbe") for host in ("ditto", "apfl", "grp-fed")}
     | {("fedbr", host): _OWN_BASES for host in ("local", "lg-fedavg", "fedfomo", "fedproto", "apple", "grp-fed")}
     | {("fedbr", host): _OWN_STEPS for host in ("per-fedavg", "pfedme", "dann")}
     | {("fedbr", host): _OWN_DATA for host in ("fedmix", "vhl")}

@@ -116,12 +116,17 @@ class FedPAC(Method):
         )
 
     def mixture(self, h: Tensor, variance: Tensor, n: Tensor) -> Tensor:
-        """The mixture weights a [m, m] from h [m, C, K] and V [m]; clients without samples (n = 0) have nothing to give."""
+        """The mixture weights a [m, m] from h [m, C, K] and V [m]; clients without samples (n = 0) have nothing to give.
+
+        Where nobody has, all keep their heads.
+        """
         rows, givers = h.flatten(1).double().cpu().numpy(), np.flatnonzero(n.cpu().numpy() > 0)
+        if not len(givers):
+            return torch.eye(len(rows), dtype=h.dtype, device=h.device)
         noise = np.diag(variance.double().cpu().numpy()[givers])
         weights = np.zeros((len(rows), len(rows)))
         for i, row in enumerate(rows):
             away = row - rows[givers]
             weights[i, givers] = minimise(away @ away.T + noise)
-        weights[weights < SMALLEST] = 0
+        weights[weights < np.minimum(SMALLEST, weights.max(1, keepdims=True))] = 0
         return torch.as_tensor(weights / weights.sum(1, keepdims=True), dtype=h.dtype, device=h.device)

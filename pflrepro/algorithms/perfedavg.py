@@ -25,7 +25,8 @@ class PerFedAvg(Method):
         exact: d = v - alpha H(w; B_1) v
 
     B_1, B_2 are the halves of a batch of 2B, H the Hessian of l; `exact` is the gradient of l(theta(w); B_2). Local epochs are
-    doubled, so that there are as many updates as in FedAvg [LIB]. An incomplete batch of 2B is dropped, so a client needs 2B samples.
+    doubled, so that there are as many updates as in FedAvg [LIB]. An incomplete batch of 2B is dropped, so a client needs 2B samples;
+    where batches fit small clients (`fit_batch`), n // 2 of a client's n samples are B_1 [inferred].
     Norm layers keep the statistics of the step at theta only. Averaged with p_i.
     Tested: a copy of the received model after one step of rate alpha on one training batch of size B [LIB], in training mode.
 
@@ -48,8 +49,7 @@ class PerFedAvg(Method):
         if ctx.phase.where == "adapt":
             theta, after = self.inner_step(local, batch, ctx)
             return after | Tree(params=theta)
-        size, samples = len(batch.y) // 2, batch.only(("x", "y", "mask"))
-        first, second = batch | samples[:size], batch | samples[size:]
+        first, second = halves(batch)
         theta, _ = self.inner_step(local, first, ctx)
         v, after = self.gradient(theta, local, second, ctx)
         if self.variant != "fo":
@@ -74,3 +74,12 @@ class PerFedAvg(Method):
         nested = replace(ctx, differentiate=lambda function, at: torch.func.grad(function, has_aux=True)(at))
         _, pull_back = torch.func.vjp(lambda w: gradient(w, nested), trained)
         return pull_back(v)[0]  # v^T H, and H is symmetric
+
+
+def halves(batch: Tree) -> tuple[Tree, Tree]:
+    """The first n // 2 of a batch's n samples, and the others; of what is padded nothing."""
+    samples, width = batch.only(("x", "y", "mask")), len(batch.y)
+    n, here = batch.mask.sum().long(), torch.arange((width + 1) // 2, device=batch.y.device)
+    there = n // 2 + here
+    one, other = samples[: len(here)], samples[there.clamp(max=width - 1)]
+    return batch | one | Tree(mask=one.mask * (here < n // 2)), batch | other | Tree(mask=other.mask * (there < n))

@@ -14,7 +14,7 @@ from pflrepro.papers import tuning
 from pflrepro.papers.artefact import Artefact, Column, Row, column, fast, row, scales
 from pflrepro.papers.claims import above, best, rises_across, within
 from pflrepro.papers.measures import ACCURACY, ITERATIONS, TOTAL_MINUTES, gain_over, minutes_of
-from pflrepro.papers.model_measures import newcomers
+from pflrepro.papers.model_measures import newcomers, otherwise
 from pflrepro.papers.numbers import LEADERBOARD
 from pflrepro.papers.settings import (
     AGNEWS_PRACTICAL,
@@ -261,8 +261,8 @@ OLD = {
     )
     for rho in (0.5, 1.0)
 }
-# 10 epochs of warm-up [DBE App. D.4]; what each method does in them is its own adaptation or plain fine-tuning [inferred].
-WARMED_UP = newcomers("own", epochs=10)
+# 10 epochs of warm-up [DBE App. D.4], of these methods plain fine-tuning of the whole network, of others their own training [inferred].
+WARMED_UP = otherwise(newcomers("own", 10), ("fedavg", "per-fedavg", "fedbabu"), newcomers("plain", 10))
 TABLE8 = Artefact(
     "dbe/table8",
     "DBE Table 8: iterations to convergence, new clients, local epochs",

@@ -209,6 +209,15 @@ def newcomers(
     return Measure(name, title, of, rule=LAST, bounds=PERCENT, **more)
 
 
+def otherwise(measure: Measure, methods: tuple[str, ...], other: Measure) -> Measure:
+    """`measure`, and for runs of some methods `other`."""
+
+    def of(evidence: Evidence) -> Value:
+        return (other if evidence.run.experiment.algorithm in methods else measure).of(evidence)
+
+    return replace(measure, of=of)
+
+
 def others(data: DataConfig, dataset: str) -> DataConfig:
     """The data of the clients of a partition that are not among its first ones."""
     spec = parse(data.partition)

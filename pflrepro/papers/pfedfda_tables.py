@@ -22,8 +22,8 @@ from functools import partial
 from pflrepro.papers import tuning
 from pflrepro.papers.artefact import Artefact, Column, column, fast, row, scales
 from pflrepro.papers.claims import above, best, falls_across, gain_grows, top
-from pflrepro.papers.measures import FDA_ACCURACY, Evidence, Measure, Value, gain_over, mean_over
-from pflrepro.papers.model_measures import newcomers, tuned
+from pflrepro.papers.measures import FDA_ACCURACY, Measure, gain_over, mean_over
+from pflrepro.papers.model_measures import newcomers, otherwise, tuned
 from pflrepro.papers.settings import (
     CIFAR10_DEALT,
     CIFAR10_S,
@@ -226,11 +226,7 @@ def arriving(corruption: str = "") -> Measure:
         newcomers(*how, corruption=corruption, metric="test_accuracy", printed=100.0)
         for how in (("own", 0), ("plain", 5, ("head", "all")))
     )
-
-    def of(evidence: Evidence) -> Value:
-        return (tried if evidence.run.experiment.algorithm in ("fedbabu", "fedpac") else own).of(evidence)
-
-    return replace(own, name=f"arriving-{corruption or 'clean'}", of=of)
+    return replace(otherwise(own, ("fedbabu", "fedpac"), tried), name=f"arriving-{corruption or 'clean'}")
 
 
 def _new(key: str, corruption: str, said: str) -> Column:

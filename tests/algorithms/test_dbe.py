@@ -9,7 +9,7 @@ import pytest
 import torch
 from helpers.trees import assert_close, assert_same
 
-from pflrepro.algorithms import build_method
+from pflrepro.algorithms import Clock, build_method
 from pflrepro.algorithms.dbe import MR
 from pflrepro.algorithms.fedbabu import FedBABU
 from pflrepro.algorithms.fedrep import FedRep
@@ -40,6 +40,18 @@ def test_the_bias_starts_at_zero_and_stays_at_home(simulate) -> None:
     ours, fedavg = simulate("fedavg+prbm"), simulate("fedavg")
     assert ours.traffic == fedavg.traffic
     assert simulate("fedavg+dbe").traffic["numbers_down"] == fedavg.traffic["numbers_down"] + 32  # and zbar
+
+
+@pytest.mark.parametrize("host", ["fedrep", "fedpac"])
+def test_where_base_and_head_train_in_turns_the_bias_trains_in_both(simulate, host: str) -> None:
+    """Without a turn of the head it is that of FedBABU, whose head nobody trains."""
+    silent = {"fedrep": {"head_epochs": 0}, "fedpac": {"head_passes": 0, "alignment": 0.0}}[host]
+    ours = simulate(f"{host}+prbm", options=silent, rounds=1).replicas[0]
+    babu = simulate("fedbabu+prbm", options={"tune_epochs": 0}, rounds=1).replicas[0]
+    assert_close(ours.clients.params.bias, babu.clients.params.bias, 1e-14)
+    assert_close(ours.server.params.base, babu.server.params.base, 1e-14)
+    turns = [phase.train for phase in build_method(f"{host}+prbm").phases(Clock(0, 2)) if not phase.scan]
+    assert turns == [("head", "bias"), ("base", "bias")]
 
 
 # ---- MR ------------------------------------------------------------------------------------------------------------------------

@@ -79,6 +79,20 @@ def test_small_weights_are_dropped_and_clients_without_samples_give_nothing() ->
     lower = torch.tensor([1.0, 1999.0])
     torch.testing.assert_close(FedPAC().mixture(h, lower, torch.ones(2)), torch.tensor([[1.0, 0.0]] * 2))
     torch.testing.assert_close(FedPAC().mixture(h, variance, torch.tensor([0.0, 1.0])), torch.tensor([[0.0, 1.0]] * 2))
+    torch.testing.assert_close(FedPAC().mixture(h, variance, torch.zeros(2)), torch.eye(2), msg="all keep their heads")
+
+
+def test_of_so_many_equal_clients_that_every_weight_is_small_none_is_dropped() -> None:
+    many = 1001
+    a = FedPAC().mixture(torch.zeros(many, 1, 1), torch.ones(many), torch.ones(many))
+    torch.testing.assert_close(a.sum(1), torch.ones(many))
+
+
+def test_a_cohort_without_samples_keeps_its_heads(federation, simulate) -> None:
+    rows = {split: [*federation.rows[split][:2], [], []] for split in ("train", "test")}
+    sparse = Federation(federation.x, federation.y, rows["train"], rows["test"], classes=federation.classes)
+    trained = simulate("fedpac", federation=sparse, rounds=6, participation=0.25).replicas[0].server.heads
+    assert all(bool(torch.isfinite(leaf).all()) for leaf in trained.values())
 
 
 # ---- the rounds ------------------------------------------------------------------------------------------------------------

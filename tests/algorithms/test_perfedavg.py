@@ -117,6 +117,26 @@ def test_one_step_on_one_batch_before_the_test(federation, simulate) -> None:
             assert int((answers == federation.y[rows["test"][i]]).sum()) == history["correct"][t, i]
 
 
+@pytest.mark.parametrize("backend", ["loop", "batched"])
+def test_where_batches_fit_small_clients_their_own_samples_are_halved(federation, simulate, backend: str) -> None:
+    """Whoever trains along: n // 2 of a batch's n samples are the first half, of 3 samples as of 20."""
+    n = federation.sizes("train")
+    assert {*(n % 2)} == {0, 1} and n.min() < 10 < 20 < n.max()
+    ours = simulate("per-fedavg", rounds=1, batch_size=10, fit_batch=True, backend=backend)
+    phase, trained = Phase(batch=20, passes=2, drop_last=True), []
+    for i in range(federation.clients):
+        model = network(federation)
+        for rows in batches(federation, phase, ours.settings, 0, 0, i, "clients/train"):
+            both = (rows[: len(rows) // 2], rows[len(rows) // 2 :])
+            d = meta_gradient(model, *((federation.x[half].double(), federation.y[half]) for half in both), 0.05, "fo")
+            with torch.no_grad():
+                for w, g in zip(model.parameters(), d, strict=True):
+                    w -= 0.05 * g
+        trained.append(Tree(base=parameters_of(model[0]), head=parameters_of(model[1])))
+    mean = sum((int(n[i]) / int(n.sum()) * trained[i] for i in range(1, len(n))), int(n[0]) / int(n.sum()) * trained[0])
+    assert_close(ours.replicas[0].server.params, mean, 1e-12)
+
+
 def test_a_client_needs_two_batches(federation, simulate) -> None:
     """Batches of 2B = 24: of the first four clients only client 0 (24 samples) steps; the others count with what they received."""
     n = federation.sizes("train")[:4]

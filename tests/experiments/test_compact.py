@@ -126,7 +126,7 @@ def test_readings_made_anew_and_those_that_came_along_are_exported_together(
     shipped.folder(found.id).mkdir(parents=True)  # as what looks at its models does, which it trains there anew
     shipped.reading(found, other, lambda: {"x": 1})
     path = compact.export(found, tmp_path / "figures", shipped.folder(found.id))
-    assert compact.questions(path) == [ASKED, other]
+    assert compact.questions(path) == [other, ASKED]
     compact.export(found, shipped.behind, shipped.folder(found.id))
     assert (shipped.behind / path.name).read_bytes() == path.read_bytes()
 

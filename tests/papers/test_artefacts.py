@@ -20,6 +20,7 @@ from pflrepro.papers import dbe, numbers, template
 from pflrepro.papers.artefact import SAME, Artefact
 from pflrepro.papers.claims import Grid, Sample, contrasts
 from pflrepro.papers.measures import Value, gain_over
+from pflrepro.papers.model_measures import newcomers
 from pflrepro.papers.result import VERDICTS, Cell
 from pflrepro.papers.studies import Study
 
@@ -279,6 +280,15 @@ def test_the_columns_with_mr_train_the_row_s_method_with_it() -> None:
     evidence = SimpleNamespace(history={}, beside=lambda **where: seen.append(where))
     measure = replace(dbe.ACCURACY, of=lambda _: Value(50.0))
     assert math.isnan(gain_over(column="plain", measure=measure).of(evidence).number) and seen == [{"column": "plain"}]
+
+
+def test_new_clients_of_a_model_without_parts_of_its_own_fine_tune_all_of_it(tmp_path: Path) -> None:
+    """DBE Table 8: Per-FedAvg's start is never scored as it is; DBE's new clients train as its old ones did."""
+    study = Study("dbe/table8", "smoke", methods=["per-fedavg", "fedavg+dbe"], store=tmp_path)
+    study.run(progress=False, backend="loop", workers=1)
+    for key, how in (("per-fedavg", "plain"), ("fedavg+dbe", "own")):
+        (found,) = study.evidence(key, "new1")
+        assert study.cells[key, "new1"].ours == newcomers(how, 10).of(found).number != newcomers("own", 0).of(found).number
 
 
 def test_a_network_that_is_cut_elsewhere_keeps_the_options_of_the_network() -> None:

@@ -80,6 +80,6 @@ def fill(study: Study, row: str, column: str, *curves: list[int]) -> list[Run]:
     """Hand-made runs of a cell, one curve a seed."""
     experiments = study.experiments(study.artefact.row(row), study.artefact.column(column))
     found = [put(study.store, each, *curve) for each, curve in zip(experiments, curves, strict=False)]
-    study.__dict__.pop("cells", None)
-    study.__dict__.pop("outcomes", None)
+    for kept in ("cells", "grid", "outcomes"):
+        study.__dict__.pop(kept, None)
     return found

@@ -288,7 +288,9 @@ def test_new_clients_of_a_model_without_parts_of_its_own_fine_tune_all_of_it(tmp
     study.run(progress=False, backend="loop", workers=1)
     for key, how in (("per-fedavg", "plain"), ("fedavg+dbe", "own")):
         (found,) = study.evidence(key, "new1")
-        assert study.cells[key, "new1"].ours == newcomers(how, 10).of(found).number != newcomers("own", 0).of(found).number
+        assert (
+            study.cells[key, "new1"].ours == newcomers(how, 10).of(found).number != newcomers("own", 0).of(found).number
+        )
 
 
 def test_a_network_that_is_cut_elsewhere_keeps_the_options_of_the_network() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers.runs import PAIRS, PRINTED, SKEWED, fill, make_artefact
+from helpers.runs import ON_SKEWED, PAIRS, PRINTED, SKEWED, fill, make_artefact
 
 from pflrepro.papers import texts
 from pflrepro.papers.artefact import Scale, column, row
@@ -233,3 +233,22 @@ def test_no_value_is_lost_between_published_and_shown(store) -> None:
 )
 def test_signs_and_letters_that_latex_reads_otherwise(text: str, written: str) -> None:
     assert texts.latex(pd.DataFrame({"": [text]})).splitlines()[4] == f"{written} \\\\"
+
+
+def test_a_note_on_options_for_other_data_is_not_shown(store) -> None:
+    columns = (column("c", SKEWED, label="c", **PRINTED, **ON_SKEWED),)
+    for where, seen in ((SKEWED.dataset, True), ("cifar100", False)):
+        tuned = row("Ditto", note="lambda = 1 on fmnist", by_data={where: {"proximal": 1.0}})
+        found = Study(make_artefact(rows=(tuned,), columns=columns, claims=()), "paper", store=store)
+        ((_, notes),) = found.table().tables
+        assert ("Ditto: lambda = 1 on fmnist" in notes) is seen
+
+
+def test_the_brackets_are_explained_only_where_there_are_any(store) -> None:
+    for dataset, seen in (("FMNIST", True), ("nowhere", False)):
+        columns = (column("c", SKEWED, label="c", **PRINTED | ON_SKEWED | {"dataset": dataset}),)
+        found = Study(make_artefact(columns=columns, claims=(), sources=("dbe_table5",)), "paper", store=store)
+        fill(found, "fedavg", "c", [10, 84, 60, 1, 1])
+        ((table, notes),) = found.table().tables
+        assert any("[" in text for text in table.iloc[:, -1]) is seen
+        assert any("in brackets ours minus published" in note for note in notes) is seen

@@ -36,7 +36,7 @@ TEST_COLUMNS = ("one", "other", "difference", "p", "adjusted", "test", "pairs")
 def compare(runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> Compared:
     """Runs beside each other, those that differ only in the seed as one line; or as they are grouped, label -> runs, one a seed.
 
-    Raises `UserError` where there are no runs, or other things.
+    A run alone stands for a list of it. Raises `UserError` where there are no runs, other things, or two runs of one seed in a group.
 
     Args:
         rule: what is taken from a curve (`pflrepro.metrics.selection`).
@@ -61,9 +61,16 @@ class Compared:
 
     def __init__(self, runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> None:
         self.rule = check_rule(rule)
-        self.runs = {label: list(each) for label, each in (runs if isinstance(runs, Mapping) else _lines(runs)).items()}
-        for run in (run for each in self.runs.values() for run in each):
-            _check(run)
+        groups = runs if isinstance(runs, Mapping) else _lines([runs] if isinstance(runs, Run) else runs)
+        self.runs = {str(label): [each] if isinstance(each, Run) else list(each) for label, each in groups.items()}
+        for label, each in self.runs.items():
+            for run in each:
+                _check(run)
+            seeds = [run.experiment.seed for run in each]
+            if len({*seeds}) < len(seeds):
+                raise UserError(
+                    f"{label!r} has several runs of one seed ({', '.join(map(str, seeds))}): they are no group"
+                )
         if not self.runs or not all(self.runs.values()):
             raise UserError("there are no runs to compare")
 
@@ -141,7 +148,8 @@ class Compared:
             test = "permutation" if np.ptp(difference) < EQUAL * values.max() else "t"
             name = f"paired t over {len(pairs)} seeds" if test == "t" else f"sign flips over {len(pairs)} seeds"
             return line | {"p": paired(values[:, 0], values[:, 1], test).p, "test": name}
-        counts = [self._correct(run) for run in pairs[0]]
+        tested = pairs[0][0].history["test_samples"] > 0
+        counts = [self._correct(run)[tested] for run in pairs[0]]
         found = paired(*counts, "permutation")
         return line | {"p": found.p, "pairs": found.pairs, "test": f"sign flips over {found.pairs} clients"}
 

@@ -8,6 +8,7 @@ Without it papermill only warns of a parameter that it does not know, and takes 
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 
@@ -16,6 +17,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import click
     from papermill.engines import NBClientEngine
+    from papermill.parameterize import parameterize_notebook
 
     from pflrepro.errors import UserError
     from pflrepro.papers.notebooks import check_values, declared_in
@@ -32,9 +34,13 @@ def __getattr__(name: str) -> Any:
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, *more: Any, **how: Any) -> Any:
             given = nb_man.nb.metadata.get("papermill", {}).get("parameters", {})
             try:
-                check_values("the notebook", declared_in(nb_man.nb, "the notebook"), given)
+                checked = check_values("the notebook", declared_in(nb_man.nb, "the notebook"), given)
             except UserError as error:
                 raise Refused(str(error)) from None
+            if checked != given:  # a list that was given as a text
+                injected = parameterize_notebook(deepcopy(nb_man.nb), checked)
+                for cell, again in zip(nb_man.nb.cells, injected.cells, strict=True):
+                    cell.source = again.source
             return super().execute_managed_notebook(nb_man, kernel_name, *more, **how)
 
     globals()[name] = CheckedEngine

@@ -59,6 +59,15 @@ def test_lines_keep_the_labels_they_are_given() -> None:
             compare(wrong)
     with pytest.raises(UserError, match="not str"):
         compare({"wrong": "text"})
+    with pytest.raises(UserError, match=r"'both' has several runs of one seed \(0, 0\): they are no group"):
+        compare({"both": [one, other]})
+
+
+def test_a_run_alone_stands_for_a_list_of_it() -> None:
+    """As in the runs behind a cell, seed -> run."""
+    one, other = finished([[10, 30, 0]]), finished([[5, 15, 0]], seed=1)
+    assert compare({0: one, 1: other}).table["accuracy"].to_dict() == {"0": 100.0, "1": 50.0}
+    assert compare(one).table["accuracy"].tolist() == [100.0] and "0, 1" in repr(compare({0: one, 1: other}))
 
 
 def test_seeds_are_compared_by_t_and_equal_differences_by_their_signs() -> None:
@@ -81,7 +90,7 @@ def test_one_seed_is_compared_over_clients() -> None:
     found = compare([one, other])
     [line] = found.tests.to_dict("records")
     assert line["difference"] == pytest.approx(100 * (37 - 24) / 40)
-    assert (line["p"], line["test"], line["pairs"]) == (0.5, "sign flips over 3 clients", 3)
+    assert (line["p"], line["test"], line["pairs"]) == (0.5, "sign flips over 2 clients", 2), "one has no test samples"
     assert math.isnan(found.table.loc["fedavg", "spread"])
     interval = over_clients([9, 28, 0], SAMPLES)
     assert found.table.loc["fedavg", "low"] == pytest.approx(100 * interval.low)

@@ -109,6 +109,13 @@ def test_a_scale_that_it_does_not_have_is_refused(name: str, tmp_path: Path, mon
 
 
 @pytest.mark.slow
+def test_an_exercise_that_names_a_parameter_runs_with_it(tmp_path: Path) -> None:
+    """Twice as many clients, of which some get nothing in the most unlike draws."""
+    values = SMALL | {"clients": 20, "store": str(tmp_path / "store")}
+    execute(ROOT / "tutorials/02_heterogeneity.ipynb", tmp_path / "executed.ipynb", values)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     declared = notebooks.parameters(name)

@@ -99,7 +99,8 @@ def asked(tmp_path, monkeypatch):
     """`papermill.execute_notebook` of the demo by our engine; a kernel that would start ends it."""
     papermill_engines.register("pflrepro", CheckedEngine)
 
-    def start(*_, **__):
+    def start(cls, nb_man, *_, **__):
+        ask.cells = [cell.source for cell in nb_man.nb.cells if "injected-parameters" in cell.metadata.get("tags", [])]
         raise InterruptedError("a kernel starts")
 
     monkeypatch.setattr(papermill.engines.NBClientEngine, "execute_managed_notebook", classmethod(start))
@@ -131,6 +132,13 @@ def test_papermill_with_our_engine_refuses_before_a_kernel_starts(asked, given, 
 def test_papermill_with_our_engine_runs_what_fits(asked, given):
     with pytest.raises(InterruptedError, match="a kernel starts"):
         asked(**given)
+
+
+def test_a_list_that_is_given_as_a_text_is_one_in_the_notebook(asked):
+    with pytest.raises(InterruptedError):
+        asked(methods="fedavg, ditto", seeds=2)
+    (cell,) = asked.cells
+    assert 'methods = ["fedavg", "ditto"]' in cell and "seeds = 2" in cell
 
 
 def test_the_engine_is_named_for_papermill_and_importing_it_loads_nothing():

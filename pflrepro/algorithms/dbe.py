@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -34,11 +34,7 @@ class PRBM(Method):
         return super().init_client(setup, info)
 
     def phases(self, clock: Clock) -> list[Phase]:
-        def extended(phase: Phase) -> Phase:
-            named = phase.train is not None and phase.where != "adapt" and {"base", "head"} & {*phase.train}
-            return replace(phase, train=(*phase.train, "bias")) if named else phase
-
-        return [extended(phase) for phase in super().phases(clock)]
+        return [phase.joined("bias", "base", "head") for phase in super().phases(clock)]
 
     def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
         return super().embed(params, z, ctx) + params.bias.b

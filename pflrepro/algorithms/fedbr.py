@@ -78,11 +78,8 @@ class FedBR(PseudoData):
         return parts | {"projection": Part("shared" if self.max_step else "frozen", theta)}
 
     def phases(self, clock: Clock) -> list[Phase]:
-        def extended(phase: Phase) -> Phase:
-            named = self.learns and trains(phase) and phase.train is not None and "base" in phase.train
-            return replace(phase, train=(*phase.train, "projection")) if named else phase
-
-        return [extended(phase) for phase in super().phases(clock)]
+        phases = super().phases(clock)
+        return [phase.joined("projection", "base") for phase in phases] if self.learns else phases
 
     # ---- one client --------------------------------------------------------------------------------------------------------
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:

@@ -97,6 +97,11 @@ class Phase:
         """The same phase with more tables of random numbers."""
         return replace(self, draws={**self.draws, **draws})
 
+    def joined(self, group: str, *others: str) -> Phase:
+        """The same phase, in which `group` trains, too, if clients train one of `others` in it by name (without names all train)."""
+        named = self.local and self.data != "none" and self.train is not None and not {*others}.isdisjoint(self.train)
+        return replace(self, train=(*self.train, group)) if named else self
+
 
 @dataclass(frozen=True)
 class Clock:

@@ -5,6 +5,7 @@ Everything here depends on (seed, round, client) and on the phase's stream alone
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +102,16 @@ def _sizes(n: int, phase: Phase, settings: Settings) -> tuple[int, int]:
 
 def _fixed_steps(phase: Phase, settings: Settings) -> bool:
     return bool(settings.local_steps) and phase.passes is None and phase.data == "train"
+
+
+def idle_clients(federation: Federation, phases: Sequence[Phase], settings: Settings) -> list[int]:
+    """The clients with too few training samples for a step in any of these phases; [] where there is no phase."""
+
+    def steps(n: int, phase: Phase) -> bool:
+        return n > 0 and (_fixed_steps(phase, settings) or _sizes(n, phase, settings)[1] > 0)
+
+    sizes = federation.sizes("train").tolist() if phases else []
+    return [client for client, n in enumerate(sizes) if not any(steps(n, phase) for phase in phases)]
 
 
 def pass_numbers(n: int, phase: Phase, settings: Settings, steps: int) -> np.ndarray:

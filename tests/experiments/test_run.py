@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from pflrepro.errors import MissingData, Paused, RunFailed, UserError
+from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import stops_at
+from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.run import identify, run
 from pflrepro.experiments.store import Store
@@ -278,6 +280,25 @@ def test_an_engine_that_cannot_start_is_a_failure_and_bad_input_stays_bad_input(
         quick(make.experiment(), store, refusing)
     with pytest.raises(UserError, match="min_size"):
         quick(make.experiment(min_size=900), store, broken)
+
+
+def test_a_run_in_which_nobody_has_a_batch_is_refused_and_who_has_none_is_counted(store, caplog):
+    def start(batch: int, method: str = "fedavg", **options) -> None:
+        asked = {"clients": 5, "rounds": 1, "model": "mlp", "batch_size": batch}
+        run(Experiment.for_dataset(method, "digits", **asked, **options), store=store, progress=False)
+
+    sizes = load_federation(Experiment.for_dataset("fedavg", "digits", clients=5).data).sizes("train")
+    with pytest.raises(
+        UserError, match=f"largest has {sizes.max()} training samples, fewer than a batch of {sizes.max() + 1};"
+    ):
+        start(int(sizes.max()) + 1)
+    with pytest.raises(UserError, match=f"fewer than a batch of {sizes.max() + 1};"):  # in pairs of batches
+        start((int(sizes.max()) + 1) // 2, "per-fedavg")
+    assert not store.runs()
+    with caplog.at_level(logging.WARNING):
+        start(int(sizes.max()))
+    assert f"{(sizes < sizes.max()).sum()} of 5 clients never train: each has fewer than a batch" in caplog.text
+    start(int(sizes.max()) + 1, fit_batch=True)
 
 
 def test_a_history_that_breaks_the_schema_is_not_stored(store, fake, make):

@@ -1,4 +1,4 @@
-"""Where in a method's own code an error comes from."""
+"""Mistakes in a method's own code: where an error comes from, and what a hook may not return."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Iterator
 
 from pflrepro.algorithms.contract import Method
+from pflrepro.errors import UserError
+from pflrepro.trees import Tree
 
 
 def place_of(error: BaseException, method: Method) -> str:
@@ -19,6 +21,20 @@ def place_of(error: BaseException, method: Method) -> str:
     file = frames[-1].filename
     near = os.path.relpath(file) if os.path.isabs(file) else file  # a cell of a notebook may have no path
     return f" at {file if near.startswith(os.pardir) else near}:{frames[-1].lineno} ({frames[-1].name})"
+
+
+def changed(server: Tree, changes: Tree, method: Method, hook: str) -> Tree:
+    """`server` with the changes that a hook returned; `UserError` for what is no entry of it, which nobody would ever read."""
+    name = f"{type(method).__name__}.{hook}"
+    if not isinstance(changes, Tree):
+        raise UserError(f"{name} must return a Tree of what changed in the server's state, not {changes!r}")
+    known = server.flat()
+    unknown = sorted(changes.flat().keys() - known.keys())
+    if unknown:
+        raise UserError(
+            f"{name} returned {', '.join(unknown)}; the server's state has: {', '.join(sorted(known)) or '(nothing)'}"
+        )
+    return server | changes
 
 
 def _files(kind: type[Method]) -> Iterator[str]:

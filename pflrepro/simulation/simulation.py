@@ -20,6 +20,7 @@ from pflrepro.models.split import SplitModel
 from pflrepro.settings import Settings
 from pflrepro.simulation.backends import Request, activations, choose_backend
 from pflrepro.simulation.dispatch import Dispatcher
+from pflrepro.simulation.failing import changed
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.memory import GIB, TRIED, Kept, Place, chosen_place
 from pflrepro.simulation.program import Program
@@ -252,10 +253,11 @@ class Simulation:
                     slot: torch.as_tensor(v[0, k], dtype=self.dtype, device=self.device)
                     for slot, v in batches.draws.items()
                 }
-                server = server | method.serve(server, result.upload, Tree(draws), cohort_tree, ctx)
+                changes = method.serve(server, result.upload, Tree(draws), cohort_tree, ctx)
+                server = changed(server, changes, method, "serve")
         ctx = self._server_context(program, None, clock, received)
         with torch.no_grad():
-            server = server | method.aggregate(server, result.upload, cohort_tree, ctx)
+            server = changed(server, method.aggregate(server, result.upload, cohort_tree, ctx), method, "aggregate")
             if result.averaged.has_leaves():
                 replica.averaged = result.averaged.mix(cohort_tree.p)
         replica.server = server.map(lambda leaf: leaf.detach())

@@ -72,8 +72,11 @@ class DriftsWhenTested(FedPer):
 
 @dataclass(frozen=True)
 class GrowsItsState(Method):
+    def init_server(self, setup):
+        return super().init_server(setup) | Tree(rounds=torch.ones(1))
+
     def aggregate(self, server, uploads, cohort, ctx):
-        return super().aggregate(server, uploads, cohort, ctx) | Tree(rounds=torch.ones(1))
+        return super().aggregate(server, uploads, cohort, ctx) | Tree(rounds=torch.cat([server.rounds, torch.ones(1)]))
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Clock
-from pflrepro.data.federation import Federation
 from pflrepro.device import BACKENDS, resolve_device
-from pflrepro.errors import CorruptFile, Paused, RunFailed, UserError, check_range, check_word
+from pflrepro.errors import CorruptFile, Paused, RunFailed, check_range, check_word
 from pflrepro.experiments import environment
 from pflrepro.experiments.callbacks import Watching
 from pflrepro.experiments.checkpoint import Checkpoint
@@ -28,9 +25,8 @@ from pflrepro.experiments.stopping import stopping
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
 from pflrepro.metrics.divergence import divergence
-from pflrepro.settings import Settings
-from pflrepro.simulation.schedule import idle_clients
 from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.start import refuse_idle_clients
 
 log = logging.getLogger("pflrepro.run")
 States = dict[int, Mapping[str, Any]]  # round -> the engine's state after it
@@ -68,7 +64,7 @@ class Machine:
         simulate = self.simulate or Simulation
         experiment = experiments[0]
         method, federation = experiment.method(), load_federation(experiment.data, self.data_root, self.device)
-        _refuse_idle_clients(method, federation, experiment.settings)
+        refuse_idle_clients(method, federation, experiment.settings)
         return simulate(
             method,
             federation,
@@ -81,21 +77,6 @@ class Machine:
             memory=self.memory,
             dtype=experiment.dtype,
         )
-
-
-def _refuse_idle_clients(method: Method, federation: Federation, settings: Settings) -> None:
-    """`UserError` where nobody has a batch to train on, which would leave every number at that of the first model."""
-    federation = federation.hold_out(method.holdout)
-    phases = [phase for phase in method.phases(Clock.of(settings, 0)) if phase.local and phase.data == "train"]
-    idle = idle_clients(federation, phases, settings)
-    batch = min((phase.batch or settings.batch_size for phase in phases), default=0)
-    facts = f"fewer than a batch of {batch}; a smaller batch_size, or fit_batch, lets small clients train"
-    if len(idle) == federation.clients:
-        raise UserError(
-            f"no client would train: the largest has {federation.sizes('train').max()} training samples, {facts}"
-        )
-    if idle:
-        log.warning("%d of %d clients never train: each has %s", len(idle), federation.clients, facts)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import torch
@@ -14,6 +15,9 @@ from pflrepro.errors import UserError
 from pflrepro.models.registry import find
 from pflrepro.models.split import FunctionalModule, SplitModel, buffers_of, parameters_of
 from pflrepro.settings import Settings
+from pflrepro.simulation.schedule import idle_clients
+
+log = logging.getLogger("pflrepro.run")
 
 
 def task_of(federation: Federation, network: SplitModel, settings: Settings) -> Task:
@@ -73,3 +77,21 @@ def refuse_unfit_samples(method: Method, model: str, federation: Federation, set
         )
     if settings.augment != "none" and len(federation.shape) < 2:
         raise UserError(f"augment={settings.augment} is for images, not for samples of shape {list(federation.shape)}")
+
+
+def refuse_idle_clients(method: Method, federation: Federation, settings: Settings) -> None:
+    """`UserError` where nobody has a batch to train on, which would leave every number at that of the first model.
+
+    For runs: a simulation by itself may stand still, as the conformance suite asks of it.
+    """
+    federation = federation.hold_out(method.holdout)
+    phases = [phase for phase in method.phases(Clock.of(settings, 0)) if phase.local and phase.data == "train"]
+    idle = idle_clients(federation, phases, settings)
+    batch = min((phase.batch or settings.batch_size for phase in phases), default=0)
+    facts = f"fewer than a batch of {batch}; a smaller batch_size, or fit_batch, lets small clients train"
+    if len(idle) == federation.clients:
+        raise UserError(
+            f"no client would train: the largest has {federation.sizes('train').max()} training samples, {facts}"
+        )
+    if idle:
+        log.warning("%d of %d clients never train: each has %s", len(idle), federation.clients, facts)

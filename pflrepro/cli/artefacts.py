@@ -28,7 +28,8 @@ CLAIM_COLUMNS = ("artefact", "scale", "column", "claimed", "difference", "error"
 SCORE = """Published numbers beside ours with their 95 % intervals, in the unit of their column, and the claims with their tests.
 Trains nothing."""
 PLAN = """What the artefacts would train, each run counted once: the total first, then a line an artefact, or of one artefact a line a
-run. Seconds come from a timing on this machine. Trains nothing."""
+run. Seconds come from a timing on this machine and are those of training: what is measured on the models afterwards (description
+lengths, leakage, features) comes on top. Trains nothing."""
 
 
 def add(verbs: Any) -> None:

@@ -155,6 +155,10 @@ class Cell:
         each = [clients.std(ddof=1) for clients in found if len(clients) > 1]
         return float(np.mean(each)) if each else math.nan
 
+    def spread_over(self, what: str) -> float:
+        """The spread that compares with a printed one over `trials` or `clients`, see `Artefact.spread`."""
+        return self.over_clients if what == "clients" else self.spread
+
     @property
     def published(self) -> float:
         """The printed number in our unit; NaN where none is printed."""

@@ -57,6 +57,18 @@ def test_ours_beside_the_published_with_both_spreads():
     assert left.get_xlabel() == "test accuracy (%)"
 
 
+@pytest.mark.parametrize(
+    ("spread", "half", "said"), [("trials", 2.0, "over seeds"), ("clients", 1.01015, "over clients")]
+)
+def test_whiskers_are_over_what_the_printed_spread_is_over(spread, half, said):
+    """Two clients with 25 of 30 and 59 of 70 right (0.6734 points apart by their deviation), then 26 and 62 (1.3469)."""
+    artefact = make_artefact(spread=spread)
+    for view in (Points(), Bars()):
+        assert said in view.notes(make_study(artefact, CELLS[:1]))[0]
+    ours = next(each for each in bars(drawn(Points(), CELLS[:1], spread=spread).axes[0]) if each[0] == "_ours")
+    assert ours[3] == pytest.approx(half, abs=1e-4)
+
+
 def test_less_than_the_papers_setting_is_hollow():
     figure = drawn(Points())
     full, hollow = (bar.lines[0] for bar in figure.axes[0].containers if bar.get_label() == "_ours")

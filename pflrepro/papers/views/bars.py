@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.views.points import number
+from pflrepro.papers.views.points import number, whiskers
 from pflrepro.papers.views.rows import axis, cell, chosen, own_rows, row_looks
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.bars import bar_figure, share_figure
@@ -37,7 +37,9 @@ class Bars(Shown):
         for title, keys in self.groups or (("", artefact.row_keys),):
             for column in columns:
                 found = [(row, cell(study, row, column)) for row in map(artefact.row, keys)]
-                numbers = tuple(number(row.label, each, looks[row.key]) for row, each in found if each is not None)
+                numbers = tuple(
+                    number(row.label, each, looks[row.key], artefact.spread) for row, each in found if each is not None
+                )
                 named = ": ".join(filter(None, [title, column.label if len(columns) > 1 or not title else ""]))
                 if numbers:
                     drawn.append(NumberPanel(named, axis(column.measure.title, column.measure.unit), numbers))
@@ -45,7 +47,7 @@ class Bars(Shown):
         return {self.name: bar_figure(drawn, strong)} if drawn else {}
 
     def notes(self, study: Any) -> list[str]:
-        return ["Whiskers: population standard deviation over seeds; hatched: less than the paper's setting."]
+        return [f"Whiskers: {whiskers(study.artefact)}; hatched: less than the paper's setting."]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.artefact import STAND_IN
+from pflrepro.papers.artefact import STAND_IN, Artefact
 from pflrepro.papers.result import Cell
 from pflrepro.papers.views.rows import axis, cell, chosen, full, own_rows, row_looks
 from pflrepro.papers.views.view import Shown
@@ -32,7 +32,9 @@ class Points(Shown):
         drawn, rows = [], {}
         for column in chosen(study, "column", self.columns):
             found = [(row, cell(study, row, column)) for row in artefact.rows]
-            numbers = tuple(number(row.label, each, looks[row.key]) for row, each in found if each is not None)
+            numbers = tuple(
+                number(row.label, each, looks[row.key], artefact.spread) for row, each in found if each is not None
+            )
             if numbers:
                 title = ", ".join(filter(None, (column.group, column.label)))
                 drawn.append(NumberPanel(title, axis(column.measure.title, column.measure.unit), numbers))
@@ -42,12 +44,16 @@ class Points(Shown):
         return {"points": dot_figure(drawn, ordered, strong)} if drawn else {}
 
     def notes(self, study: Any) -> list[str]:
-        return [
-            "Whiskers: population standard deviation over seeds (ours), as printed (published); hollow: see the levels."
-        ]
+        return [f"Whiskers: {whiskers(study.artefact)} (ours), as printed (published); hollow: see the levels."]
 
 
-def number(label: str, found: Cell, look: Look) -> Number:
-    """A cell as it is drawn; a stand-in without what is printed."""
+def whiskers(artefact: Artefact) -> str:
+    """What the whiskers of our numbers are."""
+    over_clients = artefact.spread == "clients"
+    return "standard deviation over clients" if over_clients else "population standard deviation over seeds"
+
+
+def number(label: str, found: Cell, look: Look, spread: str) -> Number:
+    """A cell as it is drawn, with its spread over `trials` or `clients`; a stand-in without what is printed."""
     printed = (float("nan"),) * 2 if found.level == STAND_IN else (found.published, found.published_std)
-    return Number(label, look, found.ours, found.spread, *printed, full=full(found))
+    return Number(label, look, found.ours, found.spread_over(spread), *printed, full=full(found))

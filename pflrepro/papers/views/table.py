@@ -169,8 +169,7 @@ class Table(Shown):
         def said(cell: Cell) -> str:
             if not cell.runs:
                 return ""
-            over = cell.over_clients if study.artefact.spread == "clients" else cell.spread
-            text = mean_and_spread(cell.ours, over, cell.digits) or "none"
+            text = mean_and_spread(cell.ours, cell.spread_over(study.artefact.spread), cell.digits) or "none"
             if cell.level != STAND_IN:
                 text += self._change(study, cell, lambda each: each.ours)
             away = cell.ours - cell.published

@@ -43,6 +43,10 @@ def test_a_message_names_few_clients() -> None:
 
 
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="needs the committed runs")
-def test_no_committed_run_diverged() -> None:
-    runs = [compact.read(path) for path in sorted(SHIPPED.glob("*.npz"))[::4]]
-    assert runs and [run.id for run in runs if run.diverged] == []
+def test_of_the_committed_runs_two_diverged() -> None:
+    """SCAFFOLD's on digits, whose losses end in NaN, and no other one."""
+    runs = [compact.read(path) for path in sorted(SHIPPED.glob("*.npz"))]
+    diverged = {
+        (run.experiment.algorithm, run.experiment.data.dataset, run.experiment.seed) for run in runs if run.diverged
+    }
+    assert diverged == {("scaffold", "digits", 0), ("scaffold", "digits", 2)}

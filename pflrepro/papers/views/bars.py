@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.views.points import number, whiskers
-from pflrepro.papers.views.rows import axis, cell, chosen, own_rows, row_looks
+from pflrepro.papers.views.points import numbers, whiskers
+from pflrepro.papers.views.rows import axis, chosen, own_rows, row_looks
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.bars import bar_figure, share_figure
 from pflrepro.viz.dots import NumberPanel
@@ -36,13 +36,10 @@ class Bars(Shown):
         columns, drawn = chosen(study, "column", self.columns), []
         for title, keys in self.groups or (("", artefact.row_keys),):
             for column in columns:
-                found = [(row, cell(study, row, column)) for row in map(artefact.row, keys)]
-                numbers = tuple(
-                    number(row.label, each, looks[row.key], artefact.spread) for row, each in found if each is not None
-                )
+                found = numbers(study, map(artefact.row, keys), column, looks)
                 named = ": ".join(filter(None, [title, column.label if len(columns) > 1 or not title else ""]))
-                if numbers:
-                    drawn.append(NumberPanel(named, axis(column.measure.title, column.measure.unit), numbers))
+                if found:
+                    drawn.append(NumberPanel(named, axis(column.measure.title, column.measure.unit), found))
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
         return {self.name: bar_figure(drawn, strong)} if drawn else {}
 

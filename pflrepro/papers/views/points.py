@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.artefact import STAND_IN, Artefact
+from pflrepro.papers.artefact import STAND_IN, Artefact, Column, Row
 from pflrepro.papers.result import Cell
 from pflrepro.papers.views.rows import axis, cell, chosen, full, own_rows, row_looks
 from pflrepro.papers.views.view import Shown
@@ -31,14 +32,11 @@ class Points(Shown):
         artefact, looks = study.artefact, row_looks(study.artefact)
         drawn, rows = [], {}
         for column in chosen(study, "column", self.columns):
-            found = [(row, cell(study, row, column)) for row in artefact.rows]
-            numbers = tuple(
-                number(row.label, each, looks[row.key], artefact.spread) for row, each in found if each is not None
-            )
-            if numbers:
+            found = numbers(study, artefact.rows, column, looks)
+            if found:
                 title = ", ".join(filter(None, (column.group, column.label)))
-                drawn.append(NumberPanel(title, axis(column.measure.title, column.measure.unit), numbers))
-                rows |= dict.fromkeys(each.row for each in numbers)
+                drawn.append(NumberPanel(title, axis(column.measure.title, column.measure.unit), found))
+                rows |= dict.fromkeys(each.row for each in found)
         ordered = [row.label for row in artefact.rows if row.label in rows]
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
         return {"points": dot_figure(drawn, ordered, strong)} if drawn else {}
@@ -53,7 +51,13 @@ def whiskers(artefact: Artefact) -> str:
     return "standard deviation over clients" if over_clients else "population standard deviation over seeds"
 
 
-def number(label: str, found: Cell, look: Look, spread: str) -> Number:
+def numbers(study: Any, rows: Iterable[Row], column: Column, looks: Mapping[str, Look]) -> tuple[Number, ...]:
+    """The cells of a column that have a number, as they are drawn; `looks`: by row key."""
+    found = ((row, cell(study, row, column)) for row in rows)
+    return tuple(_number(each, looks[row.key], study.artefact.spread) for row, each in found if each is not None)
+
+
+def _number(found: Cell, look: Look, spread: str) -> Number:
     """A cell as it is drawn, with its spread over `trials` or `clients`; a stand-in without what is printed."""
     printed = (float("nan"),) * 2 if found.level == STAND_IN else (found.published, found.published_std)
-    return Number(label, look, found.ours, found.spread_over(spread), *printed, full=full(found))
+    return Number(found.row.label, look, found.ours, found.spread_over(spread), *printed, full=full(found))

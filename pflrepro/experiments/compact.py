@@ -45,10 +45,25 @@ def export(run: Run, folder: Path, *measured: Path) -> Path:
     readings = {name: array for name, array in there.items() if name.startswith(_READING)}
     for place in (run.folder, *measured):
         readings |= _readings(place, run.id)
-    content = _pack(run if old is None else _together(run, old), readings)
-    if not path.exists() or path.read_bytes() != content:
-        files.write(path, content)
+    known = run if old is None else _together(run, old)
+    arrays = _arrays(known, readings)
+    if old is None or not _same(known, old) or _bytes(arrays) != _bytes(there):
+        files.write(path, files.npz_bytes(arrays, compress=True))
     return path
+
+
+def _same(run: Run, old: Run) -> bool:
+    """Whether a file says the same of a run; a setting that is younger than the file has its default in both."""
+    return (run.experiment, run.identity, _environment(run)) == (old.experiment, old.identity, _environment(old))
+
+
+def _bytes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, bytes]]:
+    """The numbers of a file, without what it says of its run."""
+    return {name: (array.dtype.str, array.tobytes()) for name, array in arrays.items() if name != _RUN}
+
+
+def _environment(run: Run) -> dict[str, Any]:
+    return {name: value for name, value in run.environment.items() if name != "attempts"}
 
 
 def _together(run: Run, old: Run) -> Run:
@@ -78,16 +93,16 @@ def _readings(place: Path, id: str) -> dict[str, np.ndarray]:
     return found
 
 
-def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
+def _arrays(run: Run, readings: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     described = {
         "id": run.id,
         "experiment": run.experiment.to_dict(),
         "identity": dict(run.identity),
-        "environment": {name: value for name, value in run.environment.items() if name != "attempts"},
+        "environment": _environment(run),
     }
     arrays = {_RUN: np.frombuffer(json.dumps(described, sort_keys=True).encode(), np.uint8)}
     arrays |= {f"{_HISTORY}{name}": _small(array) for name, array in run.history.items()}
-    return files.npz_bytes(arrays | dict(sorted(readings.items())), compress=True)
+    return arrays | dict(sorted(readings.items()))
 
 
 def _small(array: np.ndarray) -> np.ndarray:

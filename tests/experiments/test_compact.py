@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from pathlib import Path
@@ -13,7 +14,7 @@ from helpers import differing
 
 from pflrepro.errors import CorruptFile
 from pflrepro.experiments import compact, readings
-from pflrepro.experiments.files import read_npz
+from pflrepro.experiments.files import npz_bytes, read_npz, write
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
@@ -184,6 +185,22 @@ def test_a_shorter_request_or_another_store_takes_nothing_away(shipped: Store, f
     assert names == {"points", "more"} and differing(compact.reading(path, ASKED), POINTS) == []
     for rounds, every in ((10, 2), (5, 1), (4, 4)):
         assert whole.answering(make.experiment(rounds=rounds, every=every)) is not None
+
+
+def test_a_file_older_than_a_setting_stays_as_it_is(shipped: Store, fake, make) -> None:
+    path = file_of(shipped)
+    arrays = read_npz(path)
+    described = json.loads(arrays["run"].tobytes())
+    del described["experiment"]["settings"]["closing"]  # as if written before there was this setting
+    arrays["run"] = np.frombuffer(json.dumps(described, sort_keys=True).encode(), np.uint8)
+    write(path, npz_bytes(arrays, compress=True))
+    before = path.read_bytes()
+    again = quick(make.experiment(rounds=10, every=2), shipped, fake)
+    compact.export(again, path.parent)
+    assert path.read_bytes() == before
+    longer = quick(make.experiment(rounds=12, every=2), shipped, fake)
+    compact.export(longer, path.parent)
+    assert compact.read(path).rounds == 12
 
 
 def test_a_damaged_reading_does_not_keep_a_run_from_being_exported(store: Store, fake, make, tmp_path, caplog) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pflrepro.device import BACKENDS, resolve_device
 from pflrepro.errors import CorruptFile, Paused, RunFailed, check_range, check_word
-from pflrepro.experiments import environment
+from pflrepro.experiments import environment, version
 from pflrepro.experiments.callbacks import Watching
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
@@ -173,6 +173,7 @@ def _train_group(group: Group, store: Store, machine: Machine, watching: Watchin
 
 def _trained(group: Group, store: Store, machine: Machine, watching: Watching) -> list[Run]:
     """Train the group to its end and file its runs; none where the process was asked to end before."""
+    version.commit()  # remembered from now on: what is edited while this trains did not make its numbers
     experiment, seeds = group.jobs[0].experiment, [job.experiment.seed for job in group.jobs]
     failures = Failures(experiment, seeds)
     with failures as where:

@@ -20,7 +20,7 @@ def commit() -> str:
     """What `git describe --always --dirty` says of the checkout, such as "v0.1.0-3-g2d806b9-dirty" ("-dirty": tracked files were
     edited); else, also where git is missing or fails, "wheel " and the version. It names no place: a tag with a slash is passed over.
 
-    Asked once a process: what is edited later is not what was imported.
+    Asked once a process, at the latest when a training begins: what is edited later is not what was imported.
     """
     return _described(_FOLDER) or f"wheel {__version__}"
 

@@ -12,6 +12,7 @@ import pytest
 
 from pflrepro import __version__
 from pflrepro.experiments import version
+from pflrepro.experiments.run import run
 
 WHEEL = f"wheel {__version__}"
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="the repositories of these tests are made with git")
@@ -53,6 +54,15 @@ def test_an_edit_of_a_tracked_file_makes_it_dirty(checkout):
     version.commit.cache_clear()
     (checkout / "pyproject.toml").write_text(PROJECT + "# edited\n")
     assert version.commit() == git(checkout, "rev-parse", "--short", "HEAD") + "-dirty"
+
+
+def test_an_edit_while_a_run_trains_is_none_of_the_run(checkout, store, fake, make):
+    def edited_meanwhile(*args, **how):
+        (checkout / "pyproject.toml").write_text(PROJECT + "# edited\n")
+        return fake(*args, **how)
+
+    made = run(make.experiment(), store=store, simulate=edited_meanwhile, progress=False)
+    assert made.environment["versions"]["commit"] == git(checkout, "rev-parse", "--short", "HEAD")
 
 
 def test_asking_writes_nothing_into_the_repository(checkout):

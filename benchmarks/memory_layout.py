@@ -1,7 +1,8 @@
 """What the memory order of weights costs on a CPU, one thread, batch 10: the reason for `fast_layout` of the loop backend.
 
 * 2x2 max-pooling behind the papers' first convolution, weights in the usual order or channels-last (the output follows them);
-* the gradient of the hidden layer's weight (512 x 1024), stored row by row or column by column;
+* the gradient of a dense layer's weight, stored row by row or column by column: of one whose rows are whole pages of memory (512 x
+  1024, images of 28x28), of one whose columns are (1024 x 1664, HAR), of one without either (512 x 1600, images of 32x32);
 * one whole training gradient of the papers' CNN in both orders.
 
     python benchmarks/memory_layout.py [--repeat 200] [--out FILE]
@@ -25,6 +26,8 @@ from pflrepro.simulation.loop import differentiate
 from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.trees import Tree
 
+SHAPES = (512, 1024), (1024, 1664), (512, 1600)
+
 
 def cases() -> dict[str, Callable[[], object]]:
     """name -> a call to time."""
@@ -37,10 +40,10 @@ def cases() -> dict[str, Callable[[], object]]:
         name: F.conv2d(x, tree.base["0.weight"], tree.base["0.bias"])
         for name, tree in (("usual", plain), ("fast", fast))
     }
-    z = torch.randn(10, 1024)
 
-    def dense(tree: Tree) -> Callable[[], object]:
-        weight = tree.base["7.weight"].detach().requires_grad_()
+    def dense(shape: tuple[int, int], columns: bool) -> Callable[[], object]:
+        z, weight = torch.randn(10, shape[1]), torch.randn(shape)
+        weight = (weight.t().contiguous().t() if columns else weight).requires_grad_()
 
         def call() -> object:
             return torch.autograd.grad(F.linear(z, weight).sum(), weight)
@@ -57,8 +60,11 @@ def cases() -> dict[str, Callable[[], object]]:
     return {
         "max-pooling, usual": lambda: F.max_pool2d(conv["usual"], 2),
         "max-pooling, channels-last": lambda: F.max_pool2d(conv["fast"], 2),
-        "dense weight gradient, rows": dense(plain),
-        "dense weight gradient, columns": dense(fast),
+        **{
+            f"gradient of {' x '.join(map(str, shape))}, {order}": dense(shape, order == "columns")
+            for shape in SHAPES
+            for order in ("rows", "columns")
+        },
         "whole gradient, usual": whole(plain),
         "whole gradient, fast": whole(fast),
     }

@@ -15,6 +15,7 @@ from pflrepro.errors import MissingData
 from pflrepro.experiments.config import Experiment
 from pflrepro.papers import planning, timing
 from pflrepro.papers.artefact import Scale, column, row
+from pflrepro.papers.registry import find
 from pflrepro.papers.settings import FMNIST_PRACTICAL
 from pflrepro.papers.timing import Timings
 
@@ -152,6 +153,12 @@ def test_several_artefacts_share_their_runs(make) -> None:
 def test_with_the_stop_rule_a_run_takes_far_fewer_rounds_than_it_may(changes: dict, rounds: int) -> None:
     """The best round is 117 on average [DBE Table 8(a)], then the wait."""
     assert planning.expected_rounds(FMNIST_PRACTICAL.experiment("fedavg", **changes)) == rounds
+
+
+def test_on_har_the_stop_rule_ends_a_run_far_later() -> None:
+    (har,) = find("dbe/table9").columns
+    assert planning.expected_rounds(har.setting.experiment("fedavg")) == 850
+    assert planning.expected_rounds(har.setting.experiment("fedavg", rounds=200)) == 200
 
 
 def test_absent_data_are_named(make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,9 @@ def _add_redraw(verbs: Any) -> None:
     parser.add_argument("ids", metavar="PAPER[/ARTEFACT]", nargs="*", help="such as dbe/figure3")
     parser.add_argument("--all", action="store_true", help="every artefact that has a run, or needs none")
     parser.add_argument(
-        "--scale", help="fast or paper (default: the one of which most cells were run, of equals the most exact)"
+        "--scale",
+        help="fast or paper (default: that of the outputs that are there, else the one of which most cells were run, of equals the "
+        "most exact)",
     )
     parser.add_argument("--figures", metavar="DIR", default="figures", help="where outputs go (default: figures)")
     add_places(parser)
@@ -294,7 +296,9 @@ def redraw(arguments: argparse.Namespace) -> Answer:
     artefacts = _artefacts(arguments)
     alone = len(artefacts) == 1
     for artefact in artefacts:
-        study = _fullest(artefact, arguments.scale, {"store": store, "data_root": arguments.data_root})
+        study = _to_redraw(
+            artefact, arguments.scale, arguments.figures, {"store": store, "data_root": arguments.data_root}
+        )
         row: Row = {"id": artefact.id, "scale": None, "outputs": [], "error": None}
         if study is not None:
             row["scale"] = study.scale.name
@@ -305,14 +309,21 @@ def redraw(arguments: argparse.Namespace) -> Answer:
     return Answer(rows, "\n".join(map(_written_text, rows)), code=int(not all(row["outputs"] for row in rows)))
 
 
-def _fullest(artefact: Artefact, scale: str | None, how: dict[str, Any]) -> Study | None:
-    """The study of an artefact at the scale, or at the one of which most cells were run, of equals the most exact; None without any."""
+def _to_redraw(artefact: Artefact, scale: str | None, figures: str, how: dict[str, Any]) -> Study | None:
+    """The study of an artefact at the scale, or at that of the outputs in `figures`, or, where nothing was run at it, at the one of
+    which most cells were run, of equals the most exact; None without any."""
+    from pflrepro.papers.outputs import shown_scale
     from pflrepro.papers.studies import Study
 
     names = artefact.exact_scales if scale is None else (scale,)
     studies = [Study(artefact, name, revives=False, **how) for name in names]
     run = [study for study in studies if study.anything_run]
-    return max(run, key=lambda study: sum(bool(cell.runs) for cell in study.cells.values()), default=None)
+    there = shown_scale(artefact, figures)
+
+    def fullest(study: Study) -> tuple[bool, int]:
+        return study.scale.name == there, sum(bool(cell.runs) for cell in study.cells.values())
+
+    return max(run, key=fullest, default=None)
 
 
 def verify(arguments: argparse.Namespace) -> Answer:

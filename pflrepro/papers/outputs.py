@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.metadata as metadata
 import os
 import platform
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pflrepro.experiments.result import Run
+    from pflrepro.papers.artefact import Artefact
 
 
 def folder(out: str | Path = "") -> Path:
@@ -49,8 +51,8 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
         written += [_picture(place / f"{stem}{f'-{name}' if name else ''}.{end}", figure) for end in ("pdf", "png")]
     frames = [found for view in study.artefact.views if (found := view.frame(study)) is not None]
     frame = frames[0] if frames else study.frame
-    csv, page = place / f"{stem}.csv", place / f"{stem}.md"
-    _atomically(csv, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
+    table, page = place / f"{stem}.csv", place / f"{stem}.md"
+    _atomically(table, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
     if tables := study.tables():
         written.append(place / f"{stem}.tex")
         tex = Tables(caption(study), tables).to_latex()
@@ -60,7 +62,16 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     if not stand_in:
         for run in behind(study):
             compact.export(run, folder(out) / "runs", study.store.folder(run.id))
-    return [*written, csv, page]
+    return [*written, table, page]
+
+
+def shown_scale(artefact: Artefact, out: str | Path = "") -> str | None:
+    """The scale of the outputs that lie there; None without any, or where a table says none."""
+    path = folder(out) / f"{artefact.id}.csv"
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", newline="") as lines:
+        return next(csv.DictReader(lines), {}).get("scale")
 
 
 def behind(study: Studied) -> list[Run]:

@@ -289,6 +289,28 @@ def test_redraw_shows_the_scale_of_which_most_was_run(run, shown, capsys, monkey
     assert row["scale"] == shown
 
 
+@pytest.mark.parametrize(
+    ("there", "shown"),
+    [("scale\npaper\n", "paper"), ("scale\nsmoke\n", "fast"), ("row\nFedAvg\n", "fast"), ("", "fast")],
+    ids=["its own", "one without runs", "none said", "empty"],
+)
+def test_redraw_keeps_the_scale_of_the_outputs_that_are_there(
+    there, shown, capsys, monkeypatch, tmp_path: Path
+) -> None:
+    """A few rows at the paper's own scale are not drawn over by more rows at less."""
+    from pflrepro.papers.studies import Study
+
+    run = {"fast": 2, "paper": 1}
+    cells = property(lambda self: {k: SimpleNamespace(runs=[k] if k < run[self.scale.name] else []) for k in range(3)})
+    monkeypatch.setattr(Study, "anything_run", property(lambda self: self.scale.name in run))
+    monkeypatch.setattr(Study, "cells", cells)
+    monkeypatch.setattr(Study, "write", lambda self, out: [Path(out) / "table3.md"])
+    (tmp_path / "pfedfda").mkdir()
+    (tmp_path / "pfedfda" / "table3.csv").write_text(there)
+    (row,) = answer(capsys, "redraw", "pfedfda/table3", "--figures", str(tmp_path))
+    assert row["scale"] == shown
+
+
 def test_score_is_in_the_unit_of_the_column_and_hides_what_was_not_run(capsys) -> None:
     found = answer(capsys, "score", "dbe/table5")
     assert (found["claims"], found["claim_counts"]) == ([], [])

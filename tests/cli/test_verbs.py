@@ -274,9 +274,8 @@ def test_redraw_goes_on_after_one_that_cannot_be_written(capsys, monkeypatch, tm
     assert "fedbr/table9 at scale paper: FAILED: not measured yet" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("run", "shown"), [({"fast": 2, "paper": 1}, "fast"), ({"fast": 2, "paper": 2}, "paper")])
-def test_redraw_shows_the_scale_of_which_most_was_run(run, shown, capsys, monkeypatch, tmp_path: Path) -> None:
-    """A table whose one column is the paper's own setting and whose other one is not is not drawn without the other."""
+def three_cells(monkeypatch, run: dict[str, int]) -> None:
+    """Studies of three cells each, of which at a scale so many were run."""
     from pflrepro.papers.studies import Study
 
     def cells(study: Study) -> dict:
@@ -285,6 +284,12 @@ def test_redraw_shows_the_scale_of_which_most_was_run(run, shown, capsys, monkey
     monkeypatch.setattr(Study, "anything_run", property(lambda self: self.scale.name in run))
     monkeypatch.setattr(Study, "cells", property(cells))
     monkeypatch.setattr(Study, "write", lambda self, out: [Path(out) / "table3.md"])
+
+
+@pytest.mark.parametrize(("run", "shown"), [({"fast": 2, "paper": 1}, "fast"), ({"fast": 2, "paper": 2}, "paper")])
+def test_redraw_shows_the_scale_of_which_most_was_run(run, shown, capsys, monkeypatch, tmp_path: Path) -> None:
+    """A table whose one column is the paper's own setting and whose other one is not is not drawn without the other."""
+    three_cells(monkeypatch, run)
     (row,) = answer(capsys, "redraw", "pfedfda/table3", "--figures", str(tmp_path))
     assert row["scale"] == shown
 
@@ -298,13 +303,7 @@ def test_redraw_keeps_the_scale_of_the_outputs_that_are_there(
     there, shown, capsys, monkeypatch, tmp_path: Path
 ) -> None:
     """A few rows at the paper's own scale are not drawn over by more rows at less."""
-    from pflrepro.papers.studies import Study
-
-    run = {"fast": 2, "paper": 1}
-    cells = property(lambda self: {k: SimpleNamespace(runs=[k] if k < run[self.scale.name] else []) for k in range(3)})
-    monkeypatch.setattr(Study, "anything_run", property(lambda self: self.scale.name in run))
-    monkeypatch.setattr(Study, "cells", cells)
-    monkeypatch.setattr(Study, "write", lambda self, out: [Path(out) / "table3.md"])
+    three_cells(monkeypatch, {"fast": 2, "paper": 1})
     (tmp_path / "pfedfda").mkdir()
     (tmp_path / "pfedfda" / "table3.csv").write_text(there)
     (row,) = answer(capsys, "redraw", "pfedfda/table3", "--figures", str(tmp_path))

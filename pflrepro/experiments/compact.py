@@ -43,27 +43,14 @@ def export(run: Run, folder: Path, *measured: Path) -> Path:
         log.warning("a damaged file of a run is written anew: %s", error)
         old, there = None, {}
     readings = {name: array for name, array in there.items() if name.startswith(_READING)}
+    # packed anew, since a setting that is younger than the file would make other bytes of the same run
+    before = None if old is None else _pack(old, readings)
     for place in (run.folder, *measured):
         readings |= _readings(place, run.id)
-    known = run if old is None else _together(run, old)
-    arrays = _arrays(known, readings)
-    if old is None or not _same(known, old) or _bytes(arrays) != _bytes(there):
-        files.write(path, files.npz_bytes(arrays, compress=True))
+    content = _pack(run if old is None else _together(run, old), readings)
+    if content != before:
+        files.write(path, content)
     return path
-
-
-def _same(run: Run, old: Run) -> bool:
-    """Whether a file says the same of a run; a setting that is younger than the file has its default in both."""
-    return (run.experiment, run.identity, _environment(run)) == (old.experiment, old.identity, _environment(old))
-
-
-def _bytes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, bytes]]:
-    """The numbers of a file, without what it says of its run."""
-    return {name: (array.dtype.str, array.tobytes()) for name, array in arrays.items() if name != _RUN}
-
-
-def _environment(run: Run) -> dict[str, Any]:
-    return {name: value for name, value in run.environment.items() if name != "attempts"}
 
 
 def _together(run: Run, old: Run) -> Run:
@@ -93,16 +80,16 @@ def _readings(place: Path, id: str) -> dict[str, np.ndarray]:
     return found
 
 
-def _arrays(run: Run, readings: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
     described = {
         "id": run.id,
         "experiment": run.experiment.to_dict(),
         "identity": dict(run.identity),
-        "environment": _environment(run),
+        "environment": {name: value for name, value in run.environment.items() if name != "attempts"},
     }
     arrays = {_RUN: np.frombuffer(json.dumps(described, sort_keys=True).encode(), np.uint8)}
     arrays |= {f"{_HISTORY}{name}": _small(array) for name, array in run.history.items()}
-    return arrays | dict(sorted(readings.items()))
+    return files.npz_bytes(arrays | dict(sorted(readings.items())), compress=True)
 
 
 def _small(array: np.ndarray) -> np.ndarray:

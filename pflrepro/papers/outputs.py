@@ -70,7 +70,7 @@ def shown_scale(artefact: Artefact, out: str | Path = "") -> str | None:
     path = folder(out) / f"{artefact.id}.csv"
     if not path.is_file():
         return None
-    with path.open(encoding="utf-8", newline="") as lines:
+    with path.open(encoding="utf-8", errors="replace", newline="") as lines:  # a damaged one is about to be replaced
         return next(csv.DictReader(lines), {}).get("scale")
 
 

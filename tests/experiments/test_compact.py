@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,16 @@ def test_it_holds_the_whole_run_in_one_small_file(store: Store, fake, make, tmp_
     compact.export(made, tmp_path / "runs")
     compact.export(found, tmp_path / "again")
     assert path.read_bytes() == before == (tmp_path / "again" / path.name).read_bytes()
+
+
+def test_an_objective_that_is_the_training_loss_is_kept_once(store: Store, fake, make, tmp_path: Path) -> None:
+    made = quick(make.experiment(), store, fake)
+    plain = replace(made, history=made.history | {"objective": made.history["train_loss"]})
+    found = [compact.export(each, tmp_path / name) for name, each in (("two", made), ("one", plain))]
+    assert ["history/objective" in read_npz(path) for path in found] == [True, False]
+    for path, run_ in zip(found, (made, plain), strict=True):
+        expected = run_.history["objective"].astype(np.float32)
+        np.testing.assert_array_equal(compact.read(path).history["objective"], expected)
 
 
 def test_it_answers_requests_and_readings_without_the_original_store(shipped: Store, fake, make) -> None:

@@ -1,8 +1,8 @@
-"""What the memory order of weights costs on a CPU, one thread, batch 10: the reason for `fast_layout` of the loop backend.
+"""What memory order and library are worth on a CPU, one thread, batch 10: the reasons for `fast_layout` and `products.linear`.
 
 * 2x2 max-pooling behind the papers' first convolution, weights in the usual order or channels-last (the output follows them);
-* the gradient of a dense layer's weight, stored row by row or column by column: of one whose rows are whole pages of memory (512 x
-  1024, images of 28x28), of one whose columns are (1024 x 1664, HAR), of one without either (512 x 1600, images of 32x32);
+* a linear layer and its gradients by PyTorch's product or ours (`pflrepro.products.linear`): the widest of the papers' CNN on images of
+  28x28 and 32x32 and of the one for HAR;
 * one whole training gradient of the papers' CNN in both orders.
 
     python benchmarks/memory_layout.py [--repeat 200] [--out FILE]
@@ -22,11 +22,12 @@ import torch.nn.functional as F
 
 from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule, parameters_of
+from pflrepro.products import linear
 from pflrepro.simulation.loop import differentiate
 from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.trees import Tree
 
-SHAPES = (512, 1024), (1024, 1664), (512, 1600)
+SHAPES = (512, 1024), (512, 1600), (1024, 1664)
 
 
 def cases() -> dict[str, Callable[[], object]]:
@@ -41,14 +42,10 @@ def cases() -> dict[str, Callable[[], object]]:
         for name, tree in (("usual", plain), ("fast", fast))
     }
 
-    def dense(shape: tuple[int, int], columns: bool) -> Callable[[], object]:
-        z, weight = torch.randn(10, shape[1]), torch.randn(shape)
-        weight = (weight.t().contiguous().t() if columns else weight).requires_grad_()
-
-        def call() -> object:
-            return torch.autograd.grad(F.linear(z, weight).sum(), weight)
-
-        return call
+    def dense(shape: tuple[int, int], by: Callable[..., torch.Tensor]) -> Callable[[], object]:
+        z, weight, bias = (torch.randn(size).requires_grad_() for size in ((10, shape[1]), shape, shape[:1]))
+        gradient = torch.randn(10, shape[0])
+        return lambda: torch.autograd.grad(by(z, weight, bias), [z, weight, bias], gradient)
 
     def whole(tree: Tree) -> Callable[[], object]:
         def loss(params: Tree) -> tuple[torch.Tensor, Tree]:
@@ -61,9 +58,9 @@ def cases() -> dict[str, Callable[[], object]]:
         "max-pooling, usual": lambda: F.max_pool2d(conv["usual"], 2),
         "max-pooling, channels-last": lambda: F.max_pool2d(conv["fast"], 2),
         **{
-            f"gradient of {' x '.join(map(str, shape))}, {order}": dense(shape, order == "columns")
+            f"linear layer {' x '.join(map(str, shape))}, {name}": dense(shape, by)
             for shape in SHAPES
-            for order in ("rows", "columns")
+            for name, by in (("PyTorch's", F.linear), ("ours", linear))
         },
         "whole gradient, usual": whole(plain),
         "whole gradient, fast": whole(fast),
@@ -87,8 +84,8 @@ def main() -> None:
             seconds[name].append(time.perf_counter() - started)
     records.write(
         arguments.out,
-        "The memory order of weights",
-        "Milliseconds on one thread, batch 10, the papers' CNN on 28x28: the order that the loop keeps, beside the usual one.",
+        "Memory order and library",
+        "Milliseconds on one thread, batch 10, the papers' CNN on 28x28: what the loop does, beside the usual.",
         [
             {"operation": name, "milliseconds": round(1e3 * statistics.median(values), 4)}
             for name, values in seconds.items()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
+
+SMALL = 1 << 20  # with fewer multiplications the calls of an own derivative take longer than the product
 
 
 @cache
@@ -29,3 +34,47 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None, relu: bool = False
         return torch.ops.mkldnn._linear_pointwise(a, b.t(), bias, "relu" if relu else "none", [], "")
     out = a @ b if bias is None else torch.addmm(bias, a, b)
     return out.relu_() if relu else out
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x [..., K] weight^T [K, U] + bias, as `F.linear`, with all its derivatives; by the library that `product` takes.
+
+    Within a transform of `torch.func`, which oneDNN's product is unknown to, it is `F.linear`.
+    """
+    given = (x, weight) if bias is None else (x, weight, bias)
+    if x.numel() * weight.shape[0] < SMALL or not all(map(_plain, given)) or not _one_dnn():
+        return F.linear(x, weight, bias)
+    if torch.is_grad_enabled() and any(each.requires_grad for each in given):
+        return _Linear.apply(x, weight, bias)
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def _plain(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.float32 and tensor.device.type == "cpu" and not is_functorch_wrapped_tensor(tensor)
+
+
+class _Linear(torch.autograd.Function):
+    """oneDNN's product and its derivatives, which are such products again."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        rows = gradient.reshape(-1, gradient.shape[-1])
+        return (
+            linear(gradient, weight.t()) if of_x else None,
+            linear(rows.t(), x.reshape(-1, x.shape[-1]).t()) if of_weight else None,
+            rows.sum(0) if of_bias else None,
+        )
+
+
+class Linear(nn.Linear):
+    """`nn.Linear` by `linear`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)

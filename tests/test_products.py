@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from pflrepro import operations, products
-from pflrepro.products import product
+from pflrepro.models.split import FunctionalModule, parameters_of
+from pflrepro.products import linear, product
+from pflrepro.trees import Tree
 
 
 @pytest.fixture(params=["as here", "without oneDNN"])
@@ -34,6 +39,82 @@ def test_it_is_the_product(library, dtype: torch.dtype, relu: bool) -> None:
 def test_nothing_to_sum_is_zero(library) -> None:
     assert product(torch.ones(2, 0), torch.ones(0, 3)).tolist() == [[0.0] * 3] * 2
     assert product(torch.ones(0, 4), torch.ones(4, 3)).shape == (0, 3)
+
+
+class Used(TorchDispatchMode):
+    """The names of the operations within it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.add(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+BIG = 32, 256, 160  # samples, inputs, outputs: enough for oneDNN
+
+
+def layer(*lead: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
+    """x [*lead, 32, 256], weight, bias, with gradients."""
+    draw = torch.Generator().manual_seed(0)
+    rows, inputs, outputs = BIG
+    shapes = (*lead, rows, inputs), (outputs, inputs), (outputs,)
+    return tuple(torch.randn(shape, generator=draw, dtype=dtype).requires_grad_() for shape in shapes)
+
+
+@pytest.mark.parametrize("lead", [(), (3,)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_linear_layer_and_its_gradients_are_pytorchs(library, lead, turned: bool) -> None:
+    x, weight, bias = layer(*lead)
+    used = weight.t().contiguous().t() if turned else weight
+
+    def gradients(by):
+        return torch.autograd.grad((by(x, used, bias) ** 2).mean(), [x, weight, bias])
+
+    torch.testing.assert_close(linear(x, used, bias), F.linear(x, used, bias), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(gradients(linear), gradients(F.linear), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(linear(x, used), F.linear(x, used), rtol=1e-4, atol=1e-4)
+    (summed,) = torch.autograd.grad(linear(x, used, bias).sum(), [weight])  # a gradient that is one number, repeated
+    torch.testing.assert_close(summed, x.flatten(0, -2).sum(0).expand_as(weight), rtol=1e-4, atol=1e-4)
+
+
+def test_derivatives_of_its_derivatives_are_pytorchs() -> None:
+    x, weight, bias = layer()
+
+    def twice(by):
+        (first,) = torch.autograd.grad((by(x, weight, bias) ** 3).mean(), [weight], create_graph=True)
+        return torch.autograd.grad((first**2).sum(), [x, weight, bias])
+
+    for found, expected in zip(twice(linear), twice(F.linear), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=float(expected.abs().max()) * 1e-4)
+
+
+def test_within_transforms_and_in_double_precision_it_is_pytorchs_bit_for_bit() -> None:
+    x, weight, bias = (each.detach() for each in layer())
+    stacked = torch.stack([weight, 2 * weight])
+    ways = (
+        lambda by: torch.func.vmap(by, (None, 0, None))(x, stacked, bias),
+        lambda by: torch.func.grad(lambda w: by(x, w, bias).sum())(weight),
+        lambda by: torch.func.grad(lambda b: by(x, weight, b).sum())(bias),
+        lambda by: by(x.double(), weight.double(), bias.double()),
+    )
+    for way in ways:
+        assert torch.equal(way(linear), way(F.linear))
+
+
+@pytest.mark.skipif(not products._one_dnn(), reason="PyTorch without oneDNN")
+def test_any_networks_linear_layers_go_this_way_where_they_are_large() -> None:
+    network = nn.Sequential(nn.Linear(256, 160), nn.ReLU(), nn.Linear(160, 10))
+    module, parameters = FunctionalModule(network), parameters_of(network)
+    with torch.no_grad(), Used() as large:
+        found, _ = module(parameters, Tree(), torch.ones(32, 256), True)
+    assert {"_linear_pointwise", "addmm"} <= large.names, "the first layer, the second"
+    torch.testing.assert_close(found, network(torch.ones(32, 256)), rtol=1e-4, atol=1e-4)
+    with torch.no_grad(), Used() as small:
+        module(parameters, Tree(), torch.ones(2, 256), True)
+    assert "_linear_pointwise" not in small.names and type(network[0]) is nn.Linear
 
 
 def test_operations_of_what_is_nested() -> None:

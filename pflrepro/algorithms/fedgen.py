@@ -13,6 +13,7 @@ from pflrepro.algorithms.contract import Method, mean, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import AtLeastOne, Between, Count, NonNegative
+from pflrepro.products import linear
 from pflrepro.trees import Tree
 
 
@@ -75,12 +76,12 @@ class FedGen(Method):
     def generate(self, generator: Tree, noise: Tensor, labels: Tensor, ctx: Context) -> Tensor:
         """G(labels, noise) [rows, K]."""
         hot = one_hot(labels, ctx.task.classes, noise.dtype)
-        h = F.linear(torch.cat([noise, hot], 1), generator.first.weight)
+        h = linear(torch.cat([noise, hot], 1), generator.first.weight)
         all_rows = Tree(mask=torch.ones_like(noise[:, 0]))
         centred = h - mean(h, all_rows)
         scale = (mean(centred**2, all_rows) + 1e-5).rsqrt()
         h = generator.norm.weight * centred * scale + generator.norm.bias
-        return F.linear(F.relu(h), generator.second.weight, generator.second.bias)
+        return linear(F.relu(h), generator.second.weight, generator.second.bias)
 
     def classify(self, head: Tree, z: Tensor, ctx: Context) -> Tensor:
         """psi(z) [rows, C]: past what plug-ins put between base and head."""

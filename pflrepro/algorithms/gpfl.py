@@ -13,6 +13,7 @@ from pflrepro.algorithms.contract import Method, cross_entropy
 from pflrepro.algorithms.phases import Clock, Part, Phase, as_kind
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative
+from pflrepro.products import linear
 from pflrepro.trees import Tree, select
 
 
@@ -100,7 +101,7 @@ class ConditionalValve(Method):
         w, c = params.valve, torch.stack(conditions)
 
         def branch(name: str) -> Tensor:
-            raw = F.relu(F.linear(c, w[f"{name}.weight"], w[f"{name}.bias"]))
+            raw = F.relu(linear(c, w[f"{name}.weight"], w[f"{name}.bias"]))
             return F.layer_norm(raw, raw.shape[1:], w[f"{name}_norm.weight"], w[f"{name}_norm.bias"])
 
         rows = zip((branch("scale") + 1).unbind(), branch("shift").unbind(), strict=True)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pflrepro.models.inputs import arriving
 from pflrepro.models.split import FunctionalModule, SplitModel
+from pflrepro.products import linear
 from pflrepro.trees import Tree
 
 Plan = dict[str, list[nn.Module]]  # layer name -> its modules, in the order of the forward pass; the last is LOGITS
@@ -70,7 +71,7 @@ def perceptron(params: Tree, x: Tensor) -> Tensor:
     """
     leaves = list(params.leaves())
     for k, (bias, weight) in enumerate(zip(leaves[::2], leaves[1::2], strict=True)):
-        x = F.linear(F.relu(x) if k else x, weight, bias)
+        x = linear(F.relu(x) if k else x, weight, bias)
     return x
 
 

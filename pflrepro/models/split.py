@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pflrepro.models.dropout import Keyed, site_of
+from pflrepro.products import Linear
 from pflrepro.trees import Tree
 
 
@@ -68,6 +69,8 @@ class _Slots:
             if isinstance(child, nn.modules.batchnorm._NormBase):
                 child.num_batches_tracked = None  # an integer counter that only a missing momentum would read
             self.buffers += [(child._buffers, name, path + name) for name, b in child._buffers.items() if b is not None]
+            if type(child) is nn.Linear:
+                child.__class__ = Linear
             if isinstance(child, Keyed):
                 child.site = site_of(prefix)
                 self.keyed.append(child)

@@ -54,7 +54,7 @@ class Settings(Brief):
         weights: p_i, by which a method averages what the cohort hands in, where its own rule names no other: `sizes`, n_i / sum n_j
             [LIB; BR eq. 1], or `uniform`, 1/m [BR Alg. 1; BR-code; FedRep's paper].
         every: test after every so many rounds, and after the last. What is trained does not depend on it.
-        evaluate_after: also test right after local training (up to one more test pass).
+        evaluate_after: also test right after local training (up to one more test pass, in the time of the round).
         patience: stop after so many tests without a new best; 0: never; 100 [DBE-code: auto-stop]. The engine knows nothing of it.
     """
 

@@ -107,6 +107,9 @@ class MR(Method):
         common, own = super().send(server, cohort)
         return common | server.only(["zbar"]), own
 
+    def received(self, common: Tree, own: Tree) -> Tree:
+        return super().received(common.without(["zbar"]), own)  # which came once, before the first round
+
     def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         return super().begin(common, own, client, ctx) | Tree(r=torch.zeros_like(common.zbar))
 

@@ -36,6 +36,7 @@ class FedPHP(Method):
     """
 
     clip: ClassVar[float] = 100.0  # the largest norm of a gradient [off]
+    teacher_trains: ClassVar[bool] = False  # whether the teacher's layers are in training mode: batch norm by the batch
 
     weight: Share = 0.05
     inheritance: Share = 0.9
@@ -55,7 +56,7 @@ class FedPHP(Method):
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         value, out = super().loss(params, local, batch, ctx)
-        taught = self.forward(local.params | self.teacher(ctx), batch.x, ctx.at(training=False))
+        taught = self.forward(local.params | self.teacher(ctx), batch.x, ctx.at(training=self.teacher_trains))
         weight = self.lesson(torch.full_like(value, self.weight), ctx)
         return (1 - weight) * value + weight * self.regulariser(out, taught, batch), out
 

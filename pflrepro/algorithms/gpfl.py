@@ -154,6 +154,11 @@ class GPFL(ConditionalValve, CategoryEmbeddings):
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
         return server, Tree()
 
+    def received(self, common: Tree, own: Tree) -> Tree:
+        return super().received(
+            common.without(["previous", "t"]), own
+        )  # which it has by itself, and would have counted
+
     def condition(self, embeddings: Tensor, info: Tree) -> Tree:
         """g = (1/U) sum_u C[u] (Eq. 5) and p_i = sum_u alpha_i^u C[u] (Eq. 7)."""
         shares = info.counts.to(embeddings.dtype) / info.n.clamp(min=1)

@@ -4,9 +4,9 @@ For E tests of N clients: `round` int64 [E] (0 = untrained); `correct` int64 [E,
 local training; `loss` float64 [E, N] summed test cross-entropy; `correct_after` int64 [E, N] after local training, -1 before a
 client's first; `train_loss`, `objective` float64 [E, N]: means over the gradients of each client's last local training of the
 cross-entropy and of all that the method minimises, NaN before its first and where a method takes no gradients by the contract;
-`participated` bool [E, N]; `test_samples`, `train_samples` int64 [N]. Times since the test before, float64 [E]: `seconds` of the rounds
-without tests, `seconds_aggregation` the part of it that the server takes (its phases, aggregation, the clients' stores),
-`seconds_evaluation` of the tests.
+`participated` bool [E, N]; `test_samples`, `train_samples` int64 [N]. Times since the test before, float64 [E]: `seconds` of the
+rounds, with the tests right after local training and without all others, `seconds_aggregation` the part of it that the server takes
+(its phases, aggregation, the clients' stores), `seconds_evaluation` of the tests.
 """
 
 from __future__ import annotations

@@ -219,7 +219,8 @@ class Artefact:
         spread: what the printed spread is over, `trials` or `clients`.
         views: what is shown, the first of them the table.
         timed: whether it compares times. Its runs then have seeds of their own, so that no longer run of another table answers for
-            them, and are trained in two halves, the second in reverse order: what slows the machine down meets all of them.
+            them, no test right after local training, and are trained in two halves, the second in reverse order: what slows the
+            machine down meets all of them.
         about: what it is and what it claims.
     """
 

@@ -171,7 +171,7 @@ FIGURE5 = Artefact(
         best("lg-fedavg", ("farthest/T_p",), source="GRP-FED Figure 5"),
         *(
             above(other, "lg-fedavg", ("farthest/T_l",), source="GRP-FED Figure 5: it forgets the rest")
-            for other in ("fedavg", "q-ffl", "per-fedavg", "pfedme", "grp-fed")
+            for other in ("fedavg", "q-ffl", "per-fedavg", "pfedme")
         ),
     ),
     views=(ClassBars(classes_of_two, "test beats (%)", compared=True, kept=False, name=""), Table(), Points()),

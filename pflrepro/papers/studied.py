@@ -102,6 +102,8 @@ class Studied:
         if self.scale.stand_in:
             options = {name: min(value, 2) if _long(name, value) else value for name, value in options.items()}
         changes |= {name: value for name, value in row.changes if not (self.scale.stand_in and _long(name, value))}
+        if self.artefact.timed:
+            changes["evaluate_after"] = False  # it would count as training
         first = setting.experiment(algorithm, options, 0, **changes)
         start = TIMED_SEED if self.artefact.timed else 0
         return [first.changed(seed=seed) for seed in range(start, start + self.seeds)]

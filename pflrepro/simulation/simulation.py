@@ -27,7 +27,13 @@ from pflrepro.simulation.program import Program
 from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import table
 from pflrepro.simulation.source import DataSource, Supplies
-from pflrepro.simulation.start import refuse_partial_norm_batches, refuse_unfit_samples, setup_of, task_of
+from pflrepro.simulation.start import (
+    refuse_absent_at_the_end,
+    refuse_partial_norm_batches,
+    refuse_unfit_samples,
+    setup_of,
+    task_of,
+)
 from pflrepro.simulation.threads import single_threaded
 from pflrepro.simulation.watch import now
 from pflrepro.trees import Tree, concatenate
@@ -75,6 +81,7 @@ class Simulation:
         if len(seeds) == 0 or len(set(seeds)) != len(seeds):
             raise UserError(f"seeds must be one or more different numbers, not {list(seeds)}")
         refuse_unfit_samples(method, model, federation, settings)
+        refuse_absent_at_the_end(method, settings)
         self.method, self.model, self.settings, self.seeds = method, model, settings, list(seeds)
         if device is not None and torch.device(device) != federation.device:
             federation = federation.to(device)

@@ -61,10 +61,21 @@ def setup_of(
 def refuse_partial_norm_batches(task: Task, method: Method, settings: Settings, clock: Clock) -> None:
     """`UserError` where a network with batch norm would train on incomplete batches, which are padded side by side."""
     training = [phase for phase in method.phases(clock) if not phase.scan]
-    kept = not settings.drop_last or any(phase.drop_last is False for phase in training)
+    kept = not settings.drop_last or settings.fit_batch or any(phase.drop_last is False for phase in training)
     if kept and (task.base.has_buffers or task.head.has_buffers):
         raise UserError(
-            "a network with batch norm needs drop_last=True: an incomplete batch has other statistics when padded"
+            "a network with batch norm needs drop_last=True and fit_batch=False: an incomplete batch has other statistics when padded"
+        )
+
+
+def refuse_absent_at_the_end(method: Method, settings: Settings) -> None:
+    """`UserError` where clients adapt before the last test only, and those who are absent then would not."""
+    before, after = (method.phases(Clock.of(settings, t)) for t in (0, settings.rounds))
+    late = {phase.name for phase in after if phase.where == "adapt"} - {phase.name for phase in before}
+    if late and settings.receivers == "selected" and settings.mean_participation < 1:
+        raise UserError(
+            f"receivers=selected would leave clients that are absent at the end without {' and '.join(sorted(late))}, which comes "
+            "before the last test only (tune_when=end): receivers=all, or tune_when=always"
         )
 
 

@@ -135,6 +135,19 @@ def test_three_rounds_of_one_client(federation, simulate, kind: type[FedPHP]) ->
     assert ours.history(0)["loss"][-1, 0] == pytest.approx(expected, abs=1e-10)
 
 
+def test_the_platforms_teacher_takes_batch_norm_by_the_batch_as_its_student_does(simulate) -> None:
+    """In round 0 both are w^0, so that at rate 0 their features are equal in every step."""
+    seen = []
+
+    class Watched(PlatformFedPHP):
+        def regulariser(self, out: Tree, taught: Tree, batch: Tree) -> torch.Tensor:
+            seen.append(float((out.z - taught.z).detach().abs().max()))
+            return super().regulariser(out, taught, batch)
+
+    simulate(Watched(), model="cnn-digits-bn", rounds=1, lr=0.0, drop_last=True)
+    assert seen and max(seen) == 0
+
+
 def test_a_weight_that_is_no_share_is_refused() -> None:
     with pytest.raises(UserError, match="weight of FedPHP must be"):
         FedPHP(weight=1.5)

@@ -28,6 +28,14 @@ def test_the_phases(method: type[FineTuning]) -> None:
     assert len(method(tune_epochs=0).phases(after)) == 1
 
 
+def test_what_comes_before_the_last_test_only_needs_everybody_there(simulate) -> None:
+    with pytest.raises(UserError, match="without tune, which comes before the last test only"):
+        simulate(FedAvgFT(tune_when="end"), receivers="selected", participation=0.5)
+    for allowed in ({"receivers": "selected"}, {"participation": 0.5}):
+        simulate(FedAvgFT(tune_when="end"), rounds=1, **allowed)
+    simulate(FedAvgFT(), rounds=1, receivers="selected", participation=0.5)
+
+
 @pytest.mark.parametrize("options", [{"tune_epochs": -1}, {"tune_parts": "body"}, {"tune_when": "never"}])
 def test_impossible_values_are_refused_in_the_name_of_the_class_that_declares_them(options: dict) -> None:
     option = next(iter(options))

@@ -222,6 +222,18 @@ def test_what_is_claimed_holds_for_the_printed_numbers(artefact: Artefact) -> No
         assert all(count <= allowed for count in reversed_in.values()), (claim, reversed_in)
 
 
+@each_artefact
+def test_no_contrast_is_counted_twice(artefact: Artefact) -> None:
+    """Holm's adjustment goes by their number."""
+    samples = {(row.key, column.key): Sample({0: 1.0}, {}) for row, column in cells(artefact)}
+    labels = {each.key: each.label for each in artefact.rows} | {c.key: artefact.name_of(c) for c in artefact.columns}
+    board = Grid(artefact.row_keys, artefact.column_keys, samples, frozenset(), labels)
+    found = Counter(
+        (c, bound) for claim in artefact.claims if claim.form != "top" for c, bound in contrasts(claim, board)
+    )
+    assert [contrast.said for (contrast, _), times in found.items() if times > 1] == []
+
+
 # ---- experiments -----------------------------------------------------------------------------------------------------------------
 @each_artefact
 def test_every_cell_can_be_declared_at_every_scale(artefact: Artefact, store) -> None:
@@ -235,6 +247,7 @@ def test_every_cell_can_be_declared_at_every_scale(artefact: Artefact, store) ->
             first = 1000 if artefact.timed else 0
             assert [each.seed for each in experiments] == list(range(first, first + study.seeds))
             assert len({each.changed(seed=0).canonical() for each in experiments}) == 1
+            assert not (artefact.timed and experiments[0].settings.evaluate_after), "a test in the time of the training"
             if scale.stand_in:
                 settings = experiments[0].settings
                 assert experiments[0].data.dataset == "digits" and settings.rounds == 2

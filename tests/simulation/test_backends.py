@@ -98,6 +98,7 @@ def test_a_single_client_that_does_not_fit_is_an_error(start, monkeypatch) -> No
         ({"seeds": [1, 1]}, r"seeds must be one or more different numbers, not \[1, 1\]"),
         ({"model": "mpl"}, "unknown model 'mpl'; valid: mlp"),
         ({"model": "cnn-digits-bn"}, "batch norm needs drop_last=True"),
+        ({"model": "cnn-digits-bn", "drop_last": True, "fit_batch": True}, "and fit_batch=False"),
     ],
 )
 def test_what_is_impossible_is_refused_in_one_line(start, changes: dict, message: str) -> None:

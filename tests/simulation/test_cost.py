@@ -63,7 +63,7 @@ EXPECTED = {
         (1, 3, 0),
     ),
     "gpfl": (
-        lambda c: (c.base + VALVE + 2 * EMBEDDINGS, c.base + VALVE + EMBEDDINGS, c.head + 2 * c.features),
+        lambda c: (c.base + VALVE + EMBEDDINGS, c.base + VALVE + EMBEDDINGS, c.head + 2 * c.features),
         (1, 0, 0),
     ),
     "pfedfda": (lambda c: (c.base + gaussian(c), c.base + gaussian(c), 0), (1, 0, 0)),
@@ -71,9 +71,9 @@ EXPECTED = {
     "fedavg+mixup": (lambda c: (c.model, c.model, 0), (1, 0, 0)),
     # one more batch of pseudo-samples; the received base sees these once a round
     "fedavg+fedbr": (lambda c: (c.model + PROJECTION, c.model + PROJECTION, 0), (2, 0.1, 0)),
-    "fedavg+dbe": (lambda c: (c.model + c.features, c.model, c.features), (1, 0, 0)),
+    "fedavg+dbe": (lambda c: (c.model, c.model, c.features), (1, 0, 0)),
     "fedavg+prbm": (lambda c: (c.model, c.model, c.features), (1, 0, 0)),
-    "fedavg+mr": (lambda c: (c.model + c.features, c.model, 0), (1, 0, 0)),
+    "fedavg+mr": (lambda c: (c.model, c.model, 0), (1, 0, 0)),
 }
 
 

@@ -24,12 +24,14 @@ class PlatformFedPHP(FedPHP):
         (1 - lambda) CE(f(x; w_i), y) + lambda MMD(z, z^t)
 
     w_i^old is the client's last trained model, T the rounds of the run; the start is also what is tested. The teacher is w^t, in a
-    client's first round too; the MMD is taken between the features of both; no gradient is scaled down. There an absent client's model
-    is mixed in every round too, here only when it is used. GPFL's numbers: weight=0.01, inheritance=0.9 (a later remark of the
-    author).
+    client's first round too, its layers in training mode as the student's; the MMD is taken between the features of both; no gradient
+    is scaled down. There an absent client's model is mixed in every round too, here only when it is used. GPFL's numbers: weight=0.01,
+    inheritance=0.9 (a later remark of the author).
     """
 
     clip: ClassVar[float] = math.inf
+    teacher_trains: ClassVar[bool] = True
+    revision: ClassVar[int] = 2  # 2: the teacher's batch norm
 
     def inherited(self, client: Tree, ctx: Context) -> Tensor:
         return self.inheritance * (ctx.scalars.t / ctx.task.rounds).clamp(0, 1)

@@ -57,7 +57,7 @@ def _add_reproduce(verbs: Any) -> None:
         "not keep the others waiting.",
     )
     _add_choice(parser)
-    parser.add_argument("--figures", metavar="DIR", default="figures", help="where outputs go (default: figures)")
+    parser.add_argument("--figures", metavar="DIR", default="", help="where outputs go (default: outputs)")
     parser.add_argument("--backend", help="how clients are computed (default: the notebook's)")
     parser.add_argument("--device", help="auto, cpu, cuda, cuda:1 ... (default: the notebook's)")
     parser.add_argument("--workers", type=count("--workers"), metavar="N", help="workers of the loop backend")
@@ -92,10 +92,10 @@ def _add_redraw(verbs: Any) -> None:
     parser.add_argument("--all", action="store_true", help="every artefact that has a run, or needs none")
     parser.add_argument(
         "--scale",
-        help="fast or paper (default: that of the outputs that are there, else the one of which most cells were run, of equals the "
-        "most exact)",
+        help="fast or paper (default: that of the outputs that are there, else of the committed ones, else the one of which most cells "
+        "were run, of equals the most exact)",
     )
-    parser.add_argument("--figures", metavar="DIR", default="figures", help="where outputs go (default: figures)")
+    parser.add_argument("--figures", metavar="DIR", default="", help="where outputs go (default: outputs)")
     add_places(parser)
     add_json(parser)
     parser.set_defaults(handler=redraw, parser=parser)
@@ -310,8 +310,8 @@ def redraw(arguments: argparse.Namespace) -> Answer:
 
 
 def _to_redraw(artefact: Artefact, scale: str | None, figures: str, how: dict[str, Any]) -> Study | None:
-    """The study of an artefact at the scale, or at that of the outputs in `figures`, or, where nothing was run at it, at the one of
-    which most cells were run, of equals the most exact; None without any."""
+    """The study of an artefact at the scale, or at that of the outputs in `figures`, else of the committed ones, or, where nothing was
+    run at it, at the one of which most cells were run, of equals the most exact; None without any."""
     from pflrepro.papers.outputs import shown_scale
     from pflrepro.papers.studies import Study
 

@@ -66,9 +66,10 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
 
 
 def shown_scale(artefact: Artefact, out: str | Path = "") -> str | None:
-    """The scale of the outputs that lie there; None without any, or where a table says none."""
-    path = folder(out) / f"{artefact.id}.csv"
-    if not path.is_file():
+    """The scale of the outputs that lie there, else of the committed ones; None without any, or where a table says none."""
+    folders = [folder(out), *(root / "figures" for root in [checkout()] if root)]
+    path = next((path for place in folders if (path := place / f"{artefact.id}.csv").is_file()), None)
+    if path is None:
         return None
     with path.open(encoding="utf-8", errors="replace", newline="") as lines:  # a damaged one is about to be replaced
         return next(csv.DictReader(lines), {}).get("scale")

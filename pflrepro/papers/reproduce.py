@@ -14,6 +14,7 @@ from pflrepro.errors import MissingData, RunFailed, UserError, check_word
 from pflrepro.experiments.store import Store
 from pflrepro.papers import notebooks
 from pflrepro.papers.artefact import Artefact
+from pflrepro.papers.outputs import folder
 from pflrepro.papers.registry import find
 from pflrepro.papers.studies import Study
 from pflrepro.places import named_folder
@@ -36,7 +37,7 @@ def reproduce(
     artefact: str | Artefact,
     scale: str = "fast",
     parameters: Mapping[str, Any] | None = None,
-    figures: str | Path = "figures",
+    figures: str | Path = "",
     *,
     store: str | Path | None = None,
     progress: bool = True,
@@ -51,10 +52,10 @@ def reproduce(
 
     Args:
         parameters: further values for the notebook's parameters cell; unknown names and ill-typed values are refused first.
-        figures: outputs go to `<figures>/<paper>/`.
+        figures: outputs go to `<figures>/<paper>/`; default: where a notebook's go (`outputs`), so that the committed ones stay.
         launcher: where what is missing is trained, see `pflrepro.sweep`; default: here.
     """
-    artefact, figures = find(artefact), named_folder(figures, "figures")
+    artefact, figures = find(artefact), named_folder(folder(figures), "figures")
     values = _values(artefact, scale, dict(parameters or {}), figures, store)
     _check_folder(figures / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)

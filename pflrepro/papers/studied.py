@@ -134,7 +134,8 @@ class Studied:
             try:
                 run = self.find(experiment)
             except MissingData as error:  # nothing can be identified; no path of this machine in what is written
-                reason = self.lacking(experiment) or str(error)
+                if self.revives:  # what is only read is the same on every machine
+                    reason = self.lacking(experiment) or str(error)
                 continue
             if run is not None:
                 there[experiment.seed] = run

@@ -166,7 +166,7 @@ def test_reproduce_reads_further_parameters_by_their_declared_types(capsys, rege
     [row] = answer(capsys, "reproduce", "demo/digits", "--set", "seeds=3", "--device", "cpu")
     assert regenerated[0][2] == {"seeds": 3, "device": "cpu"}
     assert row["id"] == "demo/digits"
-    assert row["outputs"] == [str(Path("figures") / "demo" / "table.csv")]
+    assert row["outputs"] == [str(Path("") / "demo" / "table.csv")], "the default is the library's"
 
 
 def test_reproduce_refuses_a_wrong_value_before_anything_starts(capsys, regenerated) -> None:
@@ -290,23 +290,31 @@ def three_cells(monkeypatch, run: dict[str, int]) -> None:
 def test_redraw_shows_the_scale_of_which_most_was_run(run, shown, capsys, monkeypatch, tmp_path: Path) -> None:
     """A table whose one column is the paper's own setting and whose other one is not is not drawn without the other."""
     three_cells(monkeypatch, run)
+    monkeypatch.setattr("pflrepro.papers.outputs.checkout", lambda: None)
     (row,) = answer(capsys, "redraw", "pfedfda/table3", "--figures", str(tmp_path))
     assert row["scale"] == shown
 
 
 @pytest.mark.parametrize(
-    ("there", "shown"),
-    [("scale\npaper\n", "paper"), ("scale\nsmoke\n", "fast"), ("row\nFedAvg\n", "fast"), ("", "fast")],
-    ids=["its own", "one without runs", "none said", "empty"],
+    ("place", "there", "shown"),
+    [
+        ("new", "scale\npaper\n", "paper"),
+        ("new", "scale\nsmoke\n", "fast"),
+        ("new", "row\nFedAvg\n", "fast"),
+        ("new", "", "fast"),
+        ("figures", "scale\npaper\n", "paper"),
+    ],
+    ids=["its own", "one without runs", "none said", "empty", "of the committed outputs"],
 )
 def test_redraw_keeps_the_scale_of_the_outputs_that_are_there(
-    there, shown, capsys, monkeypatch, tmp_path: Path
+    place, there, shown, capsys, monkeypatch, tmp_path: Path
 ) -> None:
     """A few rows at the paper's own scale are not drawn over by more rows at less."""
     three_cells(monkeypatch, {"fast": 2, "paper": 1})
-    (tmp_path / "pfedfda").mkdir()
-    (tmp_path / "pfedfda" / "table3.csv").write_text(there)
-    (row,) = answer(capsys, "redraw", "pfedfda/table3", "--figures", str(tmp_path))
+    monkeypatch.setattr("pflrepro.papers.outputs.checkout", lambda: tmp_path)
+    (tmp_path / place / "pfedfda").mkdir(parents=True)
+    (tmp_path / place / "pfedfda" / "table3.csv").write_text(there)
+    (row,) = answer(capsys, "redraw", "pfedfda/table3", "--figures", str(tmp_path / "new"))
     assert row["scale"] == shown
 
 

@@ -18,7 +18,7 @@ from pflrepro.experiments import compact
 from pflrepro.papers.claims import ALPHA
 from pflrepro.papers.notebooks import checkout
 from pflrepro.papers.result import VERDICTS, marked
-from pflrepro.papers.showing import Tables, caption, claims
+from pflrepro.papers.showing import OWN_CLAIMS, Tables, caption, claims, own_claims
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import markdown
 from pflrepro.style import style
@@ -121,6 +121,8 @@ def report(study: Studied, files: Iterable[str] = ()) -> str:
         parts += _verdicts(study)
     if study.outcomes:
         parts += ["## Claims", markdown(claims(study)) + "\n" + _how_decided(study)]
+    if study.own_outcomes:
+        parts += ["## Own rows", f"{markdown(own_claims(study))}\n* {OWN_CLAIMS}."]
     parts += ["## How it was made", "\n".join(f"* **{key}:** {value}" for key, value in provenance(study).items())]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 

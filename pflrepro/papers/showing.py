@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from pflrepro.papers.claims import Outcome
+
 
 # ---- captions --------------------------------------------------------------------------------------------------------------------
 def caption(study: Studied) -> str:
@@ -41,6 +43,18 @@ def caption(study: Studied) -> str:
 # ---- claims ----------------------------------------------------------------------------------------------------------------------
 def claims(study: Studied) -> pd.DataFrame:
     """One line a claim that could be checked, as texts."""
+    return _tests(study, study.outcomes)
+
+
+OWN_CLAIMS = "own rows against the paper's: two-sided tests as of claims, corrected by Holm over these lines alone"
+
+
+def own_claims(study: Studied) -> pd.DataFrame:
+    """One line a row of one's own, row of the paper and column, as texts."""
+    return _tests(study, study.own_outcomes).drop(columns="source").rename(columns={"claimed": "asked"})
+
+
+def _tests(study: Studied, outcomes: Sequence[Outcome]) -> pd.DataFrame:
     import pandas as pd
 
     labels = {column.key: study.artefact.name_of(column) for column in study.artefact.columns}
@@ -56,7 +70,7 @@ def claims(study: Studied) -> pd.DataFrame:
             "outcome": marked(each.outcome),
             "source": each.source,
         }
-        for each in study.outcomes
+        for each in outcomes
     ]
     return pd.DataFrame(lines)
 

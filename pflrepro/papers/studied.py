@@ -16,7 +16,7 @@ from pflrepro.experiments.store import Store
 from pflrepro.metrics.curves import unfinished
 from pflrepro.papers.artefact import INSTEAD, LEVELS, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.availability import missing_data, missing_part
-from pflrepro.papers.claims import Counts, Grid, Outcome, judge
+from pflrepro.papers.claims import Counts, Grid, Outcome, best, judge
 from pflrepro.papers.measures import Evidence, Measure, Value
 from pflrepro.papers.numbers import find_number
 from pflrepro.papers.result import FRAME_COLUMNS, Cell, marked
@@ -211,6 +211,12 @@ class Studied:
     def outcomes(self) -> list[Outcome]:
         """Every claim that could be checked; none at the scale of stand-ins."""
         return [] if self.scale.stand_in else judge(self.artefact.claims, self.grid)
+
+    @cached_property
+    def own_outcomes(self) -> list[Outcome]:
+        """Each row of one's own against each of the paper's rows, in each column; none at the scale of stand-ins."""
+        mine = [best(key) for key in self.also]
+        return [] if self.scale.stand_in or not mine else judge(mine, self.grid)
 
     @cached_property
     def grid(self) -> Grid:

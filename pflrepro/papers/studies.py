@@ -103,7 +103,7 @@ class Study(Studied):
         experiments = [entry.experiment for entry in todo]
         for part in filter(None, _halves(experiments) if self.artefact.timed else [experiments]):
             trained(part, **where, **how)
-        for found in ("cells", "grid", "outcomes"):
+        for found in ("cells", "grid", "outcomes", "own_outcomes"):
             self.__dict__.pop(found, None)
         return plan(self) if todo else planned
 
@@ -125,8 +125,13 @@ class Study(Studied):
         return showing.Pictures(self.figures())
 
     def claims(self) -> showing.Tables:
-        """The claims that could be checked with their tests, as a notebook shows them; `outcomes` has them as numbers."""
+        """The claims that could be checked with their tests, then own rows against the paper's, as a notebook shows them.
+
+        `outcomes` and `own_outcomes` have them as numbers.
+        """
         found = [(showing.claims(self), [])] if self.outcomes else []
+        if self.own_outcomes:
+            found.append((showing.own_claims(self), [showing.OWN_CLAIMS]))
         return showing.Tables(f"claims: {self.counts}", found)
 
     def summary(self) -> sentences.Sentences:

@@ -122,3 +122,8 @@ def test_methods_of_ones_own_stand_in_a_block_of_their_own(make, tmp_path: Path,
     assert table.iloc[:, 0].tolist() == ["FedAvg", "FedAvg+DBE", "Nothing", "own methods", "Mine", "fedavg"]
     assert "".join(table.iloc[3, 1:]) == ""
     assert found.outcomes == [], "claims are the paper's rows'"
+    asked = [(each.said, each.difference, each.outcome) for each in found.own_outcomes]
+    assert asked == [("Mine > FedAvg", 0.0, "still rising"), ("fedavg > FedAvg", 0.0, "still rising")]
+    page = next(path for path in found.write(tmp_path) if path.suffix == ".md").read_text()
+    assert "## Own rows" in page and "| Mine > FedAvg |" in page and "corrected by Holm over these lines alone" in page
+    assert [len(table) for table, _ in found.claims().tables] == [2]

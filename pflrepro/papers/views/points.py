@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.artefact import STAND_IN, Artefact, Column, Row
+from pflrepro.papers.artefact import INSTEAD, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.result import Cell
 from pflrepro.papers.views.rows import axis, cell, chosen, full, own_rows, row_looks
 from pflrepro.papers.views.view import Shown
@@ -34,8 +34,7 @@ class Points(Shown):
         for column in chosen(study, "column", self.columns):
             found = numbers(study, artefact.rows, column, looks)
             if found:
-                title = ", ".join(filter(None, (column.group, column.label)))
-                drawn.append(NumberPanel(title, axis(column.measure.title, column.measure.unit), found))
+                drawn.append(NumberPanel(_title(study, column), axis(column.measure.title, column.measure.unit), found))
                 rows |= dict.fromkeys(each.row for each in found)
         ordered = [row.label for row in artefact.rows if row.label in rows]
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
@@ -43,6 +42,12 @@ class Points(Shown):
 
     def notes(self, study: Any) -> list[str]:
         return [f"Whiskers: {whiskers(study.artefact)} (ours), as printed (published); hollow: see the levels."]
+
+
+def _title(study: Any, column: Column) -> str:
+    """The column as printed, and what ours are made on where that is something else."""
+    title = ", ".join(filter(None, (column.group, column.label)))
+    return f"{title} (ours: {study.setting(column).label})" if study.scale.level(column) == INSTEAD else title
 
 
 def whiskers(artefact: Artefact) -> str:

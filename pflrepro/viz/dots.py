@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pflrepro.errors import UserError
 from pflrepro.style import GREY, style
 from pflrepro.viz.looks import Look
-from pflrepro.viz.panels import filled, legend, panels
+from pflrepro.viz.panels import LABEL, filled, legend, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,8 @@ def dot_figure(drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collec
     titles, above = filled(*(panel.title for panel in drawn))
     xlabels, below = filled(*(panel.xlabel for panel in drawn))
     with style():
-        figure, axes = panels(len(drawn), 0.75 + 0.15 * len(rows) + above + below, [OURS, LESS, PRINTED], sharey=True)
+        height, long = 0.75 + 0.15 * len(rows) + above + below, max(map(len, rows), default=0) > LABEL
+        figure, axes = panels(len(drawn), height, [OURS, LESS, PRINTED], wide=long, sharey=True)
         for axis, panel, title, xlabel in zip(axes, drawn, titles, xlabels, strict=True):
             for number in panel.numbers:
                 if number.row not in places:

@@ -11,10 +11,13 @@ from helpers.studies import DBE, FEDAVG, FEDPER, A, B, make_artefact, make_cell,
 from pflrepro.errors import UserError
 from pflrepro.papers.artefact import REDUCED, STAND_IN, row
 from pflrepro.papers.measures import ACCURACY
+from pflrepro.papers.studies import Study
 from pflrepro.papers.views.bars import Bars, ClassBars
 from pflrepro.papers.views.points import Points
+from pflrepro.style import COLUMN, PAGE
 from pflrepro.viz.bars import share_figure
-from pflrepro.viz.dots import dot_figure
+from pflrepro.viz.dots import Number, NumberPanel, dot_figure
+from pflrepro.viz.looks import Look
 
 CELLS = (
     make_cell(FEDAVG, A, [[10, 84], [10, 88]], printed=(85.85, 0.2)),
@@ -150,3 +153,19 @@ def test_bars_of_every_class():
     assert replace(view, kept=False).frame(make_study(make_artefact(), CELLS)) is None, "the cells are the csv"
     with pytest.raises(UserError, match=r"of 2 classes, not of the shapes \[\[3\], \[3\]\]"):
         share_figure(found, ("a", "b"), "x")
+
+
+def test_long_names_of_rows_leave_room_for_the_title() -> None:
+    """One panel is a column wide, in which names of more than a line's length would leave the title no room."""
+    number = Number("a component without another one's maximum", Look("black", "o"), 1.0)
+    shown = [
+        dot_figure([NumberPanel("a title", "points", (replace(number, row=name),))], [name])
+        for name in ("short", number.row)
+    ]
+    assert [figure.get_figwidth() for figure in shown] == [COLUMN, PAGE]
+
+
+def test_a_title_says_what_ours_are_made_on_where_it_is_something_else():
+    """From the committed runs: of Table 5 at less, of Table 3 on other data."""
+    titles = [panel_title(Study(f"dbe/{name}", "fast").figures()["points"].axes[0]) for name in ("table5", "table3")]
+    assert "ours" not in titles[0] and titles[1].replace("\n", " ") == "TINY, practical (ours: Cifar100, practical)"

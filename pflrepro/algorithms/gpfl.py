@@ -155,9 +155,8 @@ class GPFL(ConditionalValve, CategoryEmbeddings):
         return server, Tree()
 
     def received(self, common: Tree, own: Tree) -> Tree:
-        return super().received(
-            common.without(["previous", "t"]), own
-        )  # which it has by itself, and would have counted
+        known = ["previous", "t"]  # from the round before, and by counting
+        return super().received(common.without(known), own)
 
     def condition(self, embeddings: Tensor, info: Tree) -> Tree:
         """g = (1/U) sum_u C[u] (Eq. 5) and p_i = sum_u alpha_i^u C[u] (Eq. 7)."""

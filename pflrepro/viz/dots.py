@@ -49,8 +49,8 @@ def dot_figure(drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collec
     """The panels; rows from the top as given, the labels of `strong` in bold. Filled: ours; hollow: ours at less than the paper's
     setting; grey bars: printed. Whiskers are spreads. `UserError` without a panel."""
     places = {row: len(rows) - 1 - place for place, row in enumerate(rows)}
-    titles, above = filled(*(panel.title for panel in drawn), beside=rows)
-    xlabels, below = filled(*(panel.xlabel for panel in drawn), beside=rows)
+    titles, above = filled(*(panel.title for panel in drawn))
+    xlabels, below = filled(*(panel.xlabel for panel in drawn))
     with style():
         figure, axes = panels(len(drawn), 0.75 + 0.15 * len(rows) + above + below, [OURS, LESS, PRINTED], sharey=True)
         for axis, panel, title, xlabel in zip(axes, drawn, titles, xlabels, strict=True):

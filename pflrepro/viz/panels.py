@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pflrepro.errors import UserError
@@ -19,7 +19,6 @@ TICKS = 6  # of an axis, at most
 CHARACTER = 0.054  # inches of a character of the legend
 LEGEND_LINE = 0.17  # inches
 LABEL = 25  # characters of a line above or below one of three panels
-LETTER = 0.061  # inches of a character of such a line, or of a tick's label
 LABEL_LINE = 0.13  # inches
 
 
@@ -46,17 +45,9 @@ def panels(
     return figure, made[:count]
 
 
-def filled(*texts: str, beside: Collection[str] = ()) -> tuple[list[str], float]:
-    """Titles or labels of panels in lines that fit a panel, and the inches that their further lines take; one text a panel.
-
-    Args:
-        beside: names at the left of the first panel of a line, which leave the less room the longer they are.
-    """
-    most = LABEL
-    if beside:
-        width = (PAGE if len(texts) > 1 else COLUMN) - LETTER * (max(map(len, beside)) + 4)  # ticks, their margin
-        most = min(LABEL, int(width / min(len(texts), 3) / LETTER))
-    found = [textwrap.fill(text, max(most, 1), break_long_words=False) for text in texts]
+def filled(*texts: str) -> tuple[list[str], float]:
+    """Titles or labels of panels in lines that fit one of three panels, and the inches that their further lines take."""
+    found = [textwrap.fill(text, LABEL) for text in texts]
     return found, LABEL_LINE * max((text.count("\n") for text in found), default=0)
 
 

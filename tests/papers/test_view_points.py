@@ -111,13 +111,6 @@ def test_bars_of_groups_begin_at_zero_and_say_their_numbers():
     assert [panel_title(panel) for panel in panels] == ["FMNIST, practical", "Cifar100, practical"]
 
 
-def test_a_title_fits_beside_the_names_of_the_rows():
-    long = replace(FEDAVG, label="Component 1 + min step of component 2")
-    column = replace(A, group="RotatedCIFAR10", label="accuracy of the local models")
-    figure = drawn(Points(), [make_cell(long, column, [[10, 84]])], rows=(long,), columns=(column,))
-    assert panel_title(figure.axes[0]) == "RotatedCIFAR10,\naccuracy of\nthe local\nmodels"
-
-
 def test_long_titles_and_measures_stand_in_lines_of_their_own():
     measure = replace(ACCURACY, title="T_p: a client's model, on its own test data (macro-F1)")
     columns = tuple(

@@ -15,9 +15,10 @@ from textwrap import fill
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, VARIANTS, Entry
+from pflrepro.algorithms.own import check_own
 from pflrepro.algorithms.registry import about, build_method, load_plugin, parts
 from pflrepro.checked import domains
-from pflrepro.errors import check_word
+from pflrepro.errors import UserError, check_word
 from pflrepro.markup import facts, records
 from pflrepro.notation import display, formulas, prose
 from pflrepro.simulation.cost import SAMPLES, Cost, cost_of_default, holders
@@ -194,6 +195,10 @@ def describe(method: str | type[Method] | Method, **options: object) -> Descript
         kinds = parts(name)
     else:
         kind = method if isinstance(method, type) else type(method)
+        if not issubclass(kind, Method):
+            raise UserError(f"describe takes a method by its name, its class or an object of it, not {method!r}")
+        if isinstance(method, type):
+            check_own(kind)
         for option in options:
             check_word(f"option of {kind.__name__}", option, domains(kind))
         made = method(**options) if isinstance(method, type) else replace(method, **options)

@@ -37,8 +37,9 @@ class Between:
 NonNegative = Annotated[float, Between(0)]
 Positive = Annotated[float, Between(0, open_low=True)]
 Share = Annotated[float, Between(0, 1)]
-Count = Annotated[int, Between(0)]  # a whole number, 0 too
-AtLeastOne = Annotated[int, Between(1)]
+MOST = 1_000_000  # rounds, passes, samples of a batch: more are a slip of the finger, which would never end
+Count = Annotated[int, Between(0, MOST)]  # a whole number, 0 too
+AtLeastOne = Annotated[int, Between(1, MOST)]
 
 
 @dataclass(frozen=True)

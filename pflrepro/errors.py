@@ -90,13 +90,26 @@ def check_range(
 ) -> Any:
     """Return `value` if it is a finite number in [low, high] (without an open end), else raise `UserError` with the range."""
     value, kind = plain(value), "a whole number" if integer else "a number"
-    numeric = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    numeric = isinstance(value, (int, float)) and not isinstance(value, bool) and _finite(value)
     whole = not integer or (numeric and float(value).is_integer())
     above = low is None or (numeric and (value > low if open_low else value >= low))
     below = high is None or (numeric and (value < high if open_high else value <= high))
     if numeric and whole and above and below:
         return int(value) if integer else value
     raise UserError(f"{name} must be {kind}{bounded(low, high, open_low, open_high)}, not {value!r}")
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float is as large as
+        return False
+
+
+def at_line(file: str, line: int) -> str:
+    """` at my_module.py:12`, as a message names a line of the user's code: from the current folder where it lies in there."""
+    near = os.path.relpath(file) if os.path.isabs(file) else file  # a cell of a notebook may have no path
+    return f" at {file if near.startswith(os.pardir) else near}:{line}"
 
 
 def plain(value: Any) -> Any:
@@ -113,6 +126,10 @@ def bounded(
         >>> bounded(0, 1, open_low=True), bounded()
         (' > 0 and <= 1', '')
     """
-    lower = "" if low is None else f" {'>' if open_low else '>='} {low:g}"
-    upper = "" if high is None else f"{' and' if lower else ''} {'<' if open_high else '<='} {high:g}"
+    lower = "" if low is None else f" {'>' if open_low else '>='} {_written(low)}"
+    upper = "" if high is None else f"{' and' if lower else ''} {'<' if open_high else '<='} {_written(high)}"
     return lower + upper
+
+
+def _written(bound: float) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"

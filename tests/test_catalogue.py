@@ -124,6 +124,12 @@ def test_a_class_of_ones_own_and_a_made_method_are_described_too() -> None:
         pflrepro.describe("fedprox", nu=1)
 
 
+def test_what_is_no_method_is_not_described() -> None:
+    for wrong in (5, int):
+        with pytest.raises(UserError, match="describe takes a method by its name, its class or an object of it, not "):
+            catalogue.describe(wrong)
+
+
 @pytest.mark.parametrize(
     ("domain", "said"),
     [

@@ -47,8 +47,8 @@ def test_values_are_kept_in_the_types_of_their_fields() -> None:
         ({"form": "codes"}, "unknown form of Base 'codes'; valid: code, paper"),
         ({"tau": 0}, "tau of Plugged must be a number > 0, not 0"),
         ({"share": 1.5}, "share of Plugged must be a number >= 0 and <= 1, not 1.5"),
-        ({"epochs": 1.5}, "epochs of Plugged must be a whole number >= 0, not 1.5"),
-        ({"width": 0}, "width of Plugged must be a whole number >= 1, not 0"),
+        ({"epochs": 1.5}, "epochs of Plugged must be a whole number >= 0 and <= 1,000,000, not 1.5"),
+        ({"width": 0}, "width of Plugged must be a whole number >= 1 and <= 1,000,000, not 0"),
         ({"adaptive": 1}, "adaptive of Plugged must be true or false, not 1"),
         ({"rho": 1}, "rho of Plugged must be a number > 0 and < 1, not 1"),
         ({"name": 3}, "name of Plugged must be a word, not 3"),
@@ -79,7 +79,9 @@ def test_texts_are_read_in_the_type_of_the_field(name: str, text: str, value: ob
     ("name", "text", "message"),
     [
         ("mu", "x", "mu must be a number >= 0, not 'x'"),
-        ("epochs", "1.5", "epochs must be a whole number >= 0, not '1.5'"),
+        ("epochs", "1.5", "epochs must be a whole number >= 0 and <= 1,000,000, not '1.5'"),
+        ("epochs", "1" + "0" * 400, f"epochs must be a whole number >= 0 and <= 1,000,000, not 1{'0' * 400}"),
+        ("width", "1000001", "width must be a whole number >= 1 and <= 1,000,000, not 1000001"),
         ("adaptive", "yes", "adaptive must be true or false, not 'yes'"),
     ],
 )

@@ -36,6 +36,7 @@ from pflrepro.algorithms import local as local
 from pflrepro.algorithms import mixup as mixup
 from pflrepro.algorithms import momentum as momentum
 from pflrepro.algorithms import moon as moon
+from pflrepro.algorithms import own as own
 from pflrepro.algorithms import perfedavg as perfedavg
 from pflrepro.algorithms import pfedfda as pfedfda
 from pflrepro.algorithms import pfedme as pfedme

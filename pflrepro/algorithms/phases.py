@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from pflrepro.settings import Settings
 from pflrepro.trees import Tree
 
 Kind = Literal["shared", "personal", "frozen", "received", "server"]
+KINDS = frozenset(get_args(Kind))
 
 
 @dataclass(frozen=True)

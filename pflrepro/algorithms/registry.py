@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, REFUSED, VARIANTS, Entry
+from pflrepro.algorithms.own import check_own, failing_statement
 from pflrepro.checked import Domain, domains
 from pflrepro.errors import UserError, check_word, unknown
 
@@ -197,11 +198,14 @@ def _load(path: str) -> type[Method]:
     except Exception as error:
         if module_name.startswith("pflrepro."):
             raise
-        raise UserError(f"module {module_name!r} fails when imported: {type(error).__name__}: {error}") from None
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"module {module_name!r} fails when imported{failing_statement(error)}: {reason}") from None
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Method)):
         classes = [
             n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method
         ]
         raise unknown(f"method in {module_name}", class_name, classes)
+    if not module_name.startswith("pflrepro."):
+        check_own(found)
     return found

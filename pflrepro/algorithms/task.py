@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pflrepro.algorithms.phases import Clock, Part, Phase
+from pflrepro.algorithms.phases import KINDS, Clock, Part, Phase
+from pflrepro.errors import UserError, unknown
 from pflrepro.models.initialise import seeded
 from pflrepro.models.split import FunctionalModule, parameters_of
 from pflrepro.randomness import generator
@@ -64,6 +65,8 @@ class Setup(Task):
 
     def pick(self, *kinds: str) -> Tree:
         """The initial parameters of the groups that are of one of `kinds`."""
+        if not KINDS.issuperset(kinds):
+            raise _no_kind(kinds)
         return Tree({group: part.params for group, part in self.parts.items() if part.kind in kinds})
 
     def module(self, purpose: str, build: Callable[[], nn.Module]) -> Tree:
@@ -188,6 +191,8 @@ class Context:
 
     def pick(self, params: Tree, *kinds: str) -> Tree:
         """The groups of `params` that are of one of `kinds`."""
+        if not KINDS.issuperset(kinds):
+            raise _no_kind(kinds)
         return Tree({group: value for group, value in params.items() if self.kinds[group] in kinds})
 
     def trains(self, group: str) -> bool:
@@ -219,6 +224,10 @@ class Context:
             rate = self.rate(group)
             moved[group] = _plus(params[group], rate, step, sign=-1)
         return changed | Tree({tree: moved})
+
+
+def _no_kind(kinds: Iterable[str]) -> UserError:
+    return next(unknown("kind of group", kind, KINDS) for kind in kinds if kind not in KINDS)
 
 
 def _plus(tree: Tree, factor: Tensor, other: Tree, sign: int = 1) -> Tree:

@@ -31,7 +31,8 @@ examples:
 
 With --json, accuracies of runs are fractions in [0, 1], numbers of artefacts in the unit of their column, and a number that does
 not exist is null.
-Exit codes: 0 done, 1 a run failed, 2 bad input, 75 asked to end (SIGTERM) and all saved.
+Exit codes: 0 done, 1 a run failed, 2 bad input, 75 asked to end (SIGTERM) and all saved,
+130 interrupted (Ctrl-C).
 PFLREPRO_TRACEBACK=1 shows the traceback behind an error message.
 """
 
@@ -69,8 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error, BAD_INPUT)
     except Stopped:
         return STOPPED
-    except KeyboardInterrupt:
-        tell("interrupted")
+    except KeyboardInterrupt as interrupt:
+        tell(": ".join(["interrupted", *map(str, interrupt.args)]))
         return INTERRUPTED
 
 

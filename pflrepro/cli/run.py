@@ -133,12 +133,14 @@ def _add_settings(group: Any) -> None:
 
 
 def handle(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.history import rounds_to_test
     from pflrepro.experiments.run import run
     from pflrepro.experiments.store import Store
-    from pflrepro.metrics.selection import check_rule
+    from pflrepro.metrics.selection import check_enough, check_rule
 
-    check_rule(arguments.select)
+    rule = check_rule(arguments.select)
     asked, store = experiments(arguments), Store(arguments.store)
+    check_enough(rule, len(rounds_to_test(asked[0].settings)))
     runs = run(
         asked,
         store=store,

@@ -23,6 +23,7 @@ from pflrepro.conformance.checks import CHECKS
 from pflrepro.conformance.subject import Subject, federation
 from pflrepro.errors import UserError
 from pflrepro.markup import records
+from pflrepro.simulation.failing import without_result
 
 __all__ = ["CHECKS", "Report", "Result", "Subject", "check", "federation", "report"]
 
@@ -84,7 +85,7 @@ def report(
         []
     """
     subject = Subject(method, options, model, **declared)
-    results = Report(str(subject))
+    made, results = subject.method(), Report(str(subject))  # a wrong name or option is refused here, not a line a check
     for name, function in CHECKS.items():
         if name in subject.without:
             results.append(Result(name, NOT_APPLICABLE, 0.0, subject.without[name]))
@@ -92,12 +93,10 @@ def report(
         started, reason = time.perf_counter(), ""
         try:
             function(subject)
-        except UserError:
-            raise
-        except AssertionError as error:
+        except (AssertionError, UserError) as error:
             reason = str(error) or "it does not hold"
         except Exception as error:  # a method that breaks fails the check, and the next one may tell more
-            reason = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}{without_result(error, made)}"
         results.append(Result(name, FAILED if reason else PASSED, time.perf_counter() - started, reason))
     return results
 

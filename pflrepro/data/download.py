@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,18 +74,21 @@ def get(
                 continue
         rows.append(_row(spec, root, known) | {"action": action})
     if failed:
-        raise _all_of(failed, of=len(failed) + len(rows))
+        raise _all_of(failed, [row["action"] for row in rows])
     return rows
 
 
-def _all_of(failed: Mapping[str, UserError | DownloadFailed], of: int) -> UserError | DownloadFailed:
+def _all_of(failed: Mapping[str, UserError | DownloadFailed], others: Sequence[str]) -> UserError | DownloadFailed:
     """What became of the sets that could not be got, as one error; that of a single one as it is where nothing else was asked for."""
     errors = list(failed.values())
-    if of == 1:
+    if len(errors) == 1 and not others:
         return errors[0]
     told = "; ".join(f"{name}: {error}" for name, error in failed.items())
     kind = DownloadFailed if any(isinstance(error, DownloadFailed) for error in errors) else UserError
-    return kind(f"{len(failed)} of {of} data sets were not got, the others are there; {told}")
+    by_hand = others.count("by hand")
+    there = len(others) - by_hand
+    rest = f"{there} {'is' if there == 1 else 'are'} there" + (f", {by_hand} must be placed by hand" if by_hand else "")
+    return kind(f"{len(failed)} of {len(failed) + len(others)} data sets were not got, {rest}; {told}")
 
 
 def _at_hand(spec: DatasetSpec, known: Known, root: Path) -> bool:

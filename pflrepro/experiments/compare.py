@@ -19,7 +19,7 @@ from pflrepro.markup import records
 from pflrepro.metrics.accuracy import spread
 from pflrepro.metrics.comparison import EQUAL, holm, paired
 from pflrepro.metrics.intervals import Interval, over_clients, over_seeds
-from pflrepro.metrics.selection import Selected, check_rule
+from pflrepro.metrics.selection import Selected, check_enough, check_rule
 from pflrepro.notebook import display
 from pflrepro.style import new_figure, picture, style
 
@@ -61,7 +61,8 @@ class Compared:
 
     def __init__(self, runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> None:
         self.rule = check_rule(rule)
-        groups = runs if isinstance(runs, Mapping) else _lines([runs] if isinstance(runs, Run) else runs)
+        single = isinstance(runs, Run) or not isinstance(runs, Iterable)
+        groups = runs if isinstance(runs, Mapping) else _lines([runs] if single else runs)
         self.runs = {str(label): [each] if isinstance(each, Run) else list(each) for label, each in groups.items()}
         for label, each in self.runs.items():
             for run in each:
@@ -73,6 +74,7 @@ class Compared:
                 )
         if not self.runs or not all(self.runs.values()):
             raise UserError("there are no runs to compare")
+        check_enough(self.rule, min(len(run.curve) for each in self.runs.values() for run in each))
 
     @cached_property
     def table(self) -> pd.DataFrame:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pflrepro.algorithms.registry import build_method, canonical_name, name_of
-from pflrepro.checked import domains
+from pflrepro.algorithms.registry import build_method, canonical_name, name_of, options_of
+from pflrepro.checked import MOST, domains
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
@@ -66,7 +66,7 @@ class DataConfig(Brief):
 
     def _normalise(self) -> None:
         checked = {
-            "clients": check_range("clients", self.clients, 1, integer=True),
+            "clients": check_range("clients", self.clients, 1, MOST, integer=True),
             "partition_seed": check_range("partition seed", self.partition_seed, 0, _LARGEST_SEED, integer=True),
             "test_share": float(check_range("test share", self.test_share, 0, 1, open_low=True, open_high=True)),
         }
@@ -127,7 +127,11 @@ class Experiment(Brief):
         preset = find(dataset).preset
         of_data = {f.name for f in fields(DataConfig)} - {"dataset"}
         of_run, of_settings = {"model", "seed", "dtype"}, {f.name for f in fields(Settings)}
-        for name in overrides:
+        for name, value in overrides.items():
+            if name not in of_data | of_run | of_settings and name in options_of(name_of(algorithm)):
+                raise UserError(
+                    f"{name} is an option of {name_of(algorithm)}, not a setting: options={{{name!r}: {value!r}}}"
+                )
             check_word("setting", name, of_data | of_run | of_settings)
         min_size = preset.min_size
         if "partition" in overrides and parse(overrides["partition"]).own_minimum:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pflrepro.errors import RunFailed, UserError
 from pflrepro.experiments.config import Experiment
-from pflrepro.simulation.failing import place_of
+from pflrepro.simulation.failing import place_of, without_result
 
 
 class Failures:
@@ -27,8 +27,9 @@ class Failures:
         simulation = self.where.get("simulation")
         when = "before its first round" if simulation is None else f"in round {simulation.round + 1}"
         reason = " ".join(str(error).split()) or "no message"
-        place = place_of(error, self.experiment.method())
-        raise RunFailed(f"{self.name} failed {when}{place}: {type(error).__name__}: {reason}") from error
+        method = self.experiment.method()
+        place, whose = place_of(error, method), without_result(error, method)
+        raise RunFailed(f"{self.name} failed {when}{place}: {type(error).__name__}: {reason}{whose}") from error
 
 
 def name_of(experiment: Experiment, seeds: Sequence[int]) -> str:

@@ -26,6 +26,14 @@ def is_done(folder: Path) -> bool:
         raise files.unreadable(folder, error) from None
 
 
+def holds_nothing(folder: Path) -> bool:
+    """Whether the folder says what is to be run and has nothing else, so that the run begins anew with it or without it."""
+    try:
+        return all(path.name == CONFIG or path.match(".*.tmp") for path in folder.iterdir())
+    except OSError:  # no folder, or not ours to look into
+        return False
+
+
 def read_run(folder: Path) -> Run:
     """The finished run in a folder, whose name is its id."""
     id, done = folder.name, files.read_json(folder / DONE)

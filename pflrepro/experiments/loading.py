@@ -39,6 +39,10 @@ def load_federation(
     from pflrepro.data.federation import Federation
 
     data = data.data if isinstance(data, Experiment) else data
+    if not isinstance(data, DataConfig):
+        raise UserError(
+            f"load_federation takes a DataConfig, such as DataConfig('digits'), or an experiment, not {data!r}"
+        )
     arrays, spec = arrays_of(data.dataset, data_root), DATASETS[data.dataset]
     parts = partition_of(data, data_root)
     places = {"root": data_root, "device": device}

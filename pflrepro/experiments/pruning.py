@@ -15,7 +15,7 @@ from typing import Any
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.checkpoint import read_checkpoint
-from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE
+from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, holds_nothing
 from pflrepro.experiments.identity import ID_LENGTH
 from pflrepro.experiments.readings import FOLDER as READINGS
 from pflrepro.experiments.store import Store
@@ -66,7 +66,8 @@ def prune(
     room = math.inf
     if keep_under is not None:
         room = keep_under - _size(store.root / "runs") + (sum(each.size for each in freed) if dry_run else 0)
-    written = {folder.name: _written(folder) for folder in (store.root / "runs").glob("*") if _is_of_a_run(folder)}
+    kept = [each for each in (store.root / "runs").glob("*") if _is_of_a_run(each) and not holds_nothing(each)]
+    written = {folder.name: _written(folder) for folder in kept}
     oldest = [id for id in sorted(written, key=written.__getitem__) if time.time() - written[id] > (older_than or 0)]
     gone: Counter[str] = Counter()
     for remove in [_states] * states + [_whole] * runs:
@@ -120,8 +121,8 @@ def _whole(store: Store, id: str, dry_run: bool) -> Freed | None:
 def leftovers(store: Store, *, remove: bool = False) -> list[Freed]:
     """What processes that were killed left in the folders of runs that nobody trains, and nothing needs; with `remove` it goes.
 
-    Half-written files and folders, results that newer ones replaced, and the checkpoint of a run that is done to that round. Where the
-    store cannot be written to, nobody can remove anything, and nothing is found.
+    Half-written files and folders, results that newer ones replaced, the checkpoint of a run that is done to that round, and the folder
+    of one that ended before its first checkpoint. Where the store cannot be written to, nobody can remove anything: nothing is found.
     """
     runs, found = store.root / "runs", []
     for id in sorted({_id_of(path) for path in runs.iterdir()}) if runs.is_dir() else ():
@@ -156,6 +157,7 @@ def _left(store: Store, id: str) -> list[tuple[Path, str]]:
     folder = store.folder(id)
     half = [*(store.root / "runs").glob(f".{id}.*.tmp"), *folder.glob(".*.tmp"), *folder.glob(f"{READINGS}/.*.tmp")]
     left = [(path, "a half-written file") for path in half]
+    left += [(folder, "the folder, with nothing to go on from,")] if holds_nothing(folder) else []
     try:
         done = files.read_json(folder / DONE)
         meant = {done["history"], done["record"]}

@@ -70,7 +70,7 @@ def run(
         ((3, 5), 2)
     """
     single = isinstance(experiments, Experiment)
-    jobs = identify([experiments] if single else experiments, data_root)
+    jobs = identify(experiments, data_root)
     store = open_store(store)
     machine = Machine(backend, device, workers, memory, checkpoint_every, simulate, data_root, moments(keep, jobs))
     missing = lacking(jobs, store, machine.keep)
@@ -105,10 +105,11 @@ def open_store(store: Store | str | Path | None) -> Store:
     return store if isinstance(store, Store) else Store(store)
 
 
-def identify(experiments: Iterable[Experiment], data_root: str | Path | None = None) -> list[Job]:
-    """The experiments with their ids; `UserError` for anything else, `MissingData` where data are not there."""
+def identify(experiments: Experiment | Iterable[Experiment], data_root: str | Path | None = None) -> list[Job]:
+    """The experiments, or the one, with their ids; `UserError` for anything else, `MissingData` where data are not there."""
     jobs = []
-    for experiment in experiments:
+    single = isinstance(experiments, Experiment) or not isinstance(experiments, Iterable)
+    for experiment in [experiments] if single else experiments:
         if not isinstance(experiment, Experiment):
             raise UserError(f"run takes experiments, not {type(experiment).__name__} {experiment!r}")
         described = identity(experiment, fingerprint_of(experiment.data, data_root))

@@ -18,6 +18,7 @@ from types import FrameType
 from pflrepro.errors import Stopped
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+GOES_ON = "is in the store, and the same call goes on there"
 log = logging.getLogger("pflrepro.run")
 
 
@@ -37,7 +38,7 @@ class Stopping:
 
     def end(self) -> None:
         """Raise `Stopped`, after a word."""
-        log.warning("stopped by %s: what was trained is in the store, and the same call goes on there", self.asked)
+        log.warning("stopped by %s: what was trained %s", self.asked, GOES_ON)
         raise Stopped
 
     @contextmanager
@@ -64,6 +65,9 @@ def listening() -> Iterator[None]:
         signal.signal(each, stopping.note)
     try:
         yield
+    except KeyboardInterrupt as interrupt:  # ends the round at hand as well, unlike these signals
+        interrupt.args = interrupt.args or (f"what was trained up to the last checkpoint {GOES_ON}",)
+        raise
     finally:
         for each in taken:
             signal.signal(each, signal.SIG_DFL)

@@ -10,10 +10,10 @@
     <root>/locks/<id>.lock                held by the process that trains it
     <root>/listing.json                   the runs as lines of a table, see `pflrepro.experiments.listing`; made anew where it is lost
 
-A folder appears under its name with its configuration in it; every file is written under a temporary name and renamed. A run that is
-trained on keeps what it has until `done` names the new files. A folder that does not fit its sums or its name is reported, renamed to
-`<id>.damaged-N` and made anew; while another process holds its lock it is left alone. A state that is missing or damaged is
-computed again.
+A folder appears under its name with its configuration in it, and goes again where the run is refused before anything was saved;
+every file is written under a temporary name and renamed. A run that is trained on keeps what it has until `done` names the new
+files. A folder that does not fit its sums or its name is reported, renamed to `<id>.damaged-N` and made anew; while another process
+holds its lock it is left alone. A state that is missing or damaged is computed again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import compact, files
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, is_done, read_config, read_run
+from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, holds_nothing, is_done, read_config, read_run
 from pflrepro.experiments.history import check_history
 from pflrepro.experiments.identity import ID_LENGTH, identity, identity_digest, run_id, without_path
 from pflrepro.experiments.locks import RunLock
@@ -157,6 +157,8 @@ class Store(Listed):
         Args:
             locked: the caller holds the run's lock.
         """
+        if not isinstance(id, str):
+            raise UserError(f"a run's id is a text of {ID_LENGTH} hex digits, or how it begins, not {id!r}")
         if len(id) < ID_LENGTH:
             id = self.id_of(id)
             return self.get(id, locked=locked) or self.compact(id)
@@ -273,6 +275,11 @@ class Store(Listed):
         except OSError as error:
             raise UserError(f"cannot write to the run store {self.root}: {error.strerror or error}") from None
         return []
+
+    def withdraw(self, id: str) -> None:
+        """Remove the folder of a run of which nothing was saved."""
+        if holds_nothing(self.folder(id)):
+            shutil.rmtree(self.folder(id))
 
     def _checkpoints(self, id: str, latest: int) -> list[Checkpoint]:
         folder, found = self.folder(id), []

@@ -72,7 +72,7 @@ class Work:
 
 
 def sweep(
-    experiments: Iterable[Experiment],
+    experiments: Experiment | Iterable[Experiment],
     launcher: str | Launcher = "serial",
     *,
     jobs: int | None = None,
@@ -86,7 +86,7 @@ def sweep(
     keep: Sequence[Moment] = (),
     callbacks: Sequence[Callback] = (),
 ) -> Runs:
-    """The finished runs of all experiments, in their order.
+    """The finished runs of all experiments, in their order; of one experiment, a list of one.
 
     Args:
         launcher: `serial`, `processes`, `dask:ADDRESS`, `ray`, `ray:ADDRESS`, `slurm:NAME=VALUE,...`, or a function, see

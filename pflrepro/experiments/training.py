@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pflrepro.device import BACKENDS, resolve_device
-from pflrepro.errors import CorruptFile, Paused, RunFailed, check_range, check_word
+from pflrepro.errors import CorruptFile, Paused, RunFailed, UserError, check_range, check_word
 from pflrepro.experiments import environment, version
 from pflrepro.experiments.callbacks import Watching
 from pflrepro.experiments.checkpoint import Checkpoint
@@ -106,9 +106,13 @@ def train(jobs: Sequence[Job], store: Store, machine: Machine, watching: Watchin
                 busy.append(job)
         # Another process may have finished one between the caller's look and the lock.
         lacking = [job for job in mine if not done(job, store, machine.keep, locked=True)]
-        groups = _groups(lacking, store, machine)
-        for group in groups:
-            _train_group(group, store, machine, watching)
+        try:
+            for group in _groups(lacking, store, machine):
+                _train_group(group, store, machine, watching)
+        except UserError:  # what is refused is not begun
+            for job in lacking:
+                store.withdraw(job.id)
+            raise
     return busy
 
 

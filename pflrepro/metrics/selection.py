@@ -62,7 +62,7 @@ _COUNTED = re.compile(r"mean_(last|best)_([1-9][0-9]{0,5})")
 
 
 def check_rule(name: str) -> Rule:
-    """The rule called `name`, also `mean_last_k` and `mean_best_k` for any k >= 1; `UserError` for another name.
+    """The rule called `name`, also `mean_last_K` and `mean_best_K` for any whole number K >= 1; `UserError` for another name.
 
     Example:
         >>> check_rule("mean_last_3")([0.9, 0.25, 0.5, 0.75]).value
@@ -72,9 +72,16 @@ def check_rule(name: str) -> Rule:
         return RULES[name]
     counted = _COUNTED.fullmatch(name) if isinstance(name, str) else None
     if counted is None:
-        raise unknown("selection rule", name, [*RULES, "mean_last_k"])
+        forms = ("best_round", "last_round", "mean_last_K", "mean_best_K")
+        raise UserError(f"{unknown('selection rule', name, forms)} (K: a whole number, such as mean_last_10)")
     which, count = counted.groups()
     return Rule(name, f"mean of the {count} {which} evaluations", which, int(count))
+
+
+def check_enough(rule: Rule, tests: int) -> None:
+    """`UserError` for a rule that takes the mean of more tests than there are, so that its name would not be true."""
+    if rule.count > tests:
+        raise UserError(f"{rule.name} is a mean of {rule.count} tests, and there are {tests}; K may be 1 to {tests}")
 
 
 def select(rule: str | Rule, curve: Any) -> Selected:

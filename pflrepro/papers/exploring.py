@@ -13,8 +13,8 @@ from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, note
 from pflrepro.markup import facts, folded, records
 from pflrepro.papers import showing
-from pflrepro.papers.result import MARKS, VERDICTS, Cell
-from pflrepro.papers.studied import Key, Studied
+from pflrepro.papers.result import MARKS, VERDICTS, Cell, Key
+from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import mean_and_spread, number
 
 NOTHING = "–"

@@ -43,7 +43,10 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     `<out>/runs`. Each file is written to a temporary name and renamed.
     """
     place = folder(out) / study.artefact.paper
-    place.mkdir(parents=True, exist_ok=True)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the outputs cannot be written to {place}: {error.strerror or error}") from None
     stand_in = study.scale.stand_in and study.artefact.trains
     stem = study.artefact.id.split("/", 1)[1] + ("-smoke" if stand_in else "")
     written: list[Path] = []

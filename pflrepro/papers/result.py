@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.errors import UserError
 from pflrepro.experiments.runs import Runs
 from pflrepro.markup import facts
 from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
@@ -66,6 +67,9 @@ def marked(word: str) -> str:
         ('– not run', '✓ kept', 'stand-in')
     """
     return f"{_BEFORE.get(word, '')} {word}".lstrip()
+
+
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,3 +274,17 @@ def _source(printed: PublishedNumber | None) -> str:
         return f"{printed.source}: {printed.note or 'not printed'}"
     spread = f"; spread from {printed.std_source}" if printed.std_source not in ("", printed.source) else ""
     return printed.source + spread
+
+
+class NoCell(UserError, KeyError):
+    """There is no cell of that row and column; a `KeyError` too, as a mapping's."""
+
+    __str__ = Exception.__str__  # a `KeyError`'s is the repr of its message
+
+
+class Cells(dict[Key, Cell]):
+    """Cells by row and column key."""
+
+    def __missing__(self, key: Any) -> Cell:
+        rows, columns = (", ".join(dict.fromkeys(names)) for names in zip(*self, strict=True)) if self else ("", "")
+        raise NoCell(f"no cell {key!r}; rows: {rows or '(none)'}; columns: {columns or '(none)'}")

@@ -19,7 +19,7 @@ from pflrepro.papers.availability import missing_data, missing_part
 from pflrepro.papers.claims import Counts, Grid, Outcome, best, judge
 from pflrepro.papers.measures import Evidence, Measure, Value
 from pflrepro.papers.numbers import find_number
-from pflrepro.papers.result import FRAME_COLUMNS, Cell, marked
+from pflrepro.papers.result import FRAME_COLUMNS, Cell, Cells, marked
 from pflrepro.papers.settings import Setting
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 TIMED_SEED = 1000  # the first seed of an artefact of times: no other table runs it
-Key = tuple[str, str]
 
 
 class Studied:
@@ -114,14 +113,14 @@ class Studied:
 
     # ---- what was found ----------------------------------------------------------------------------------------------------
     @cached_property
-    def cells(self) -> Mapping[Key, Cell]:
+    def cells(self) -> Cells:
         """Every cell, by row and column key, with what the store holds of it."""
-        return {
-            (row.key, column.key): self._cell(row, column)
+        return Cells(
+            ((row.key, column.key), self._cell(row, column))
             for row in self.rows
             for column in self.artefact.columns
             if self.has(row, column)
-        }
+        )
 
     def runs(self, row: Row, column: Column) -> tuple[dict[int, Run], str]:
         """(seed -> finished run, why there are fewer than asked for)."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
-import os
 import traceback
 from collections.abc import Iterator
+from types import FunctionType
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.errors import UserError
+from pflrepro.errors import RunFailed, UserError, at_line
 from pflrepro.trees import Tree
 
 
@@ -18,9 +19,18 @@ def place_of(error: BaseException, method: Method) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in own]
     if not frames:
         return ""
-    file = frames[-1].filename
-    near = os.path.relpath(file) if os.path.isabs(file) else file  # a cell of a notebook may have no path
-    return f" at {file if near.startswith(os.pardir) else near}:{frames[-1].lineno} ({frames[-1].name})"
+    return f"{at_line(frames[-1].filename, frames[-1].lineno or 0)} ({frames[-1].name})"
+
+
+def without_result(error: BaseException, method: Method) -> str:
+    """`; Mine.correct at my_module.py:12 may return nothing`: whose None an error may be about; "" where that is not known.
+
+    A hook has returned when what it gave is used, so that no traceback names it.
+    """
+    if "NoneType" not in str(error) or isinstance(error, RunFailed):  # which says it
+        return ""
+    found = [*_hooks_without_result(type(method))]
+    return f"; {' and '.join(found)} may return nothing" if found else ""
 
 
 def changed(server: Tree, changes: Tree, method: Method, hook: str) -> Tree:
@@ -35,6 +45,27 @@ def changed(server: Tree, changes: Tree, method: Method, hook: str) -> Tree:
             f"{name} returned {', '.join(unknown)}; the server's state has: {', '.join(sorted(known)) or '(nothing)'}"
         )
     return server | changes
+
+
+def _hooks_without_result(kind: type[Method]) -> Iterator[str]:
+    """The user's own hooks that can end in `return None` where the contract has something returned."""
+    for name, contract in vars(Method).items():
+        if not inspect.isfunction(contract) or "None" in str(contract.__annotations__.get("return")):
+            continue
+        hook = inspect.unwrap(getattr(kind, name))
+        if hook.__module__.partition(".")[0] != "pflrepro" and inspect.isfunction(hook) and _ends_with_none(hook):
+            code = hook.__code__
+            yield f"{kind.__name__}.{name}{at_line(code.co_filename, code.co_firstlineno)}"
+
+
+def _ends_with_none(function: FunctionType) -> bool:
+    steps = [*dis.get_instructions(function)]
+    loads = {place + 1 for place, step in enumerate(steps) if step.opname == "LOAD_CONST" and step.argval is None}
+    return any(
+        (step.opname == "RETURN_CONST" and step.argval is None)  # in one instruction, Python 3.12 and 3.13
+        or (step.opname == "RETURN_VALUE" and place in loads)
+        for place, step in enumerate(steps)
+    )
 
 
 def _files(kind: type[Method]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
-from pflrepro.simulation.failing import place_of
+from pflrepro.simulation.failing import place_of, without_result
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.simulation.program import TEST, Program
@@ -201,4 +201,5 @@ class Participant:
             params = (local or Tree()).get("params", Tree())
             shapes = {path: list(leaf.shape) for path, leaf in params.flat().items()}
             where += place_of(error, method)
-            raise RunFailed(f"{where}: {type(error).__name__}: {error} (parameters: {shapes})") from error
+            said = without_result(error, method) or f" (parameters: {shapes})"  # shapes say nothing of a None
+            raise RunFailed(f"{where}: {type(error).__name__}: {error}{said}") from error

@@ -90,5 +90,5 @@ def test_more_models_than_clients_are_all_of_them(simulate, name: str) -> None:
 
 
 def test_no_models_are_refused() -> None:
-    with pytest.raises(UserError, match="option models of fedfomo must be a whole number >= 1, not 0"):
+    with pytest.raises(UserError, match="option models of fedfomo must be a whole number >= 1 and <= 1,000,000, not 0"):
         build_method("fedfomo", {"models": 0})

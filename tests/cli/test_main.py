@@ -139,9 +139,15 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["store"], r"say what to do with the store: prune"),
         (["show", "12"], r"no run begins with '12' among the 0 of "),
         (["run"], r"--algorithm is missing"),
-        (["run", "--algorithm", "fedavg", "--rounds", "few"], r"--rounds must be a whole number >= 0, not 'few'"),
-        (["run", "--algorithm", "fedavg", "--rounds", "-1"], r"--rounds must be a whole number >= 0, not -1"),
-        (["run", "--algorithm", "fedavg", "--seeds", "0"], r"--seeds must be a whole number >= 1 and <= 1000, not 0"),
+        (
+            ["run", "--algorithm", "fedavg", "--rounds", "few"],
+            r"--rounds must be a whole number >= 0 and <= 1,000,000, not 'few'",
+        ),
+        (
+            ["run", "--algorithm", "fedavg", "--rounds", "-1"],
+            r"--rounds must be a whole number >= 0 and <= 1,000,000, not -1",
+        ),
+        (["run", "--algorithm", "fedavg", "--seeds", "0"], r"--seeds must be a whole number >= 1 and <= 1,000, not 0"),
         (
             ["run", "--algorithm", "fedavg", "--participation", "0"],
             r"--participation must be a number > 0 and <= 1, not 0.0",
@@ -150,6 +156,10 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["run", "--algorithm", "fedavg", "--option", "kappa"], r"expected NAME=VALUE, not 'kappa'"),
         (["run", "--algorithm", "fedavg", "--backend", "batch"], r"unknown --backend 'batch'; valid: batched, "),
         (["run", "--algorithm", "fedavg", "--select", "best"], r"unknown selection rule 'best'; valid: best_round, "),
+        (
+            ["run", "--algorithm", "fedavg", "--rounds", "9", "--select", "mean_last_11"],
+            "mean_last_11 is a mean of 11 tests, ",
+        ),
         (
             ["run", "--algorithm", "fedavg", "--device", "cuda:99"],
             r"no device 'cuda:99' on this machine; valid: auto, cpu",

@@ -88,7 +88,7 @@ def test_slips_of_the_finger_are_refused() -> None:
     words = ["run", "--algorithm", "fedavg+dbe", "--option", "kappa=1", "--option", "kappa=2"]
     with pytest.raises(UserError, match="option kappa of fedavg\\+dbe is given twice"):
         cli.run.experiments(cli.read(cli.build_parser(), words))
-    with pytest.raises(UserError, match="--seeds must be a whole number >= 1 and <= 1000, not 1000000"):
+    with pytest.raises(UserError, match="--seeds must be a whole number >= 1 and <= 1,000, not 1000000"):
         cli.read(cli.build_parser(), ["run", "--algorithm", "fedavg", "--seeds", "1000000"])
 
 

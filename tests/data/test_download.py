@@ -230,9 +230,14 @@ def test_one_that_fails_does_not_keep_the_others_waiting(tmp_path: Path, sources
         known = {name: replace(spec, name=name) for name in ("first", "second")}
         known["first"] = replace(known["first"], mirrors=[f"{mirror.address}none/"])
         with pytest.raises(
-            DownloadFailed, match="1 of 2 data sets were not got, the others are there; first: could not download"
+            DownloadFailed, match="1 of 2 data sets were not got, 1 is there; first: could not download"
         ):
             get(["first", "second"], tmp_path, policy=POLICY, datasets=known)
+        known["third"] = replace(known["second"], name="third", mirrors=())
+        with pytest.raises(
+            DownloadFailed, match="1 of 3 data sets were not got, 1 is there, 1 must be placed by hand; first: "
+        ):
+            get(None, tmp_path, policy=POLICY, datasets=known)
         assert get("second", tmp_path, policy=POLICY, datasets=known)[0]["action"] == "present"
 
 

@@ -149,5 +149,7 @@ def test_only_finished_runs_can_be_compared() -> None:
         compare([])
     with pytest.raises(UserError, match="compare takes finished runs, not str 'fedavg'"):
         compare(["fedavg"])
+    with pytest.raises(UserError, match="compare takes finished runs, not int 5"):
+        compare(5)
     with pytest.raises(UserError, match="unknown selection rule 'best'"):
         compare([finished([[1, 1, 0]])], "best")

@@ -50,13 +50,13 @@ def digest(experiment: Experiment, fingerprint: str = "f") -> str:
         ({"options": {"\n": None}}, r"no option has the name '\\n'"),
         ({"options": {"kappa": [1]}}, r"option kappa must be a number, a word, true or false, not \[1\]"),
         ({"options": {"kappa": float("nan")}}, "option kappa must be a number, not nan"),
-        ({"rounds": -1}, "rounds must be a whole number >= 0, not -1"),
-        ({"rounds": 2.5}, "rounds must be a whole number >= 0, not 2.5"),
+        ({"rounds": -1}, "rounds must be a whole number >= 0 and <= 1,000,000, not -1"),
+        ({"rounds": 2.5}, "rounds must be a whole number >= 0 and <= 1,000,000, not 2.5"),
         ({"rounds": True}, "rounds must be a whole number"),
         ({"participation": 0}, "participation must be a number > 0 and <= 1, not 0"),
         ({"participation": 1.01}, "participation must be a number > 0 and <= 1"),
-        ({"local_epochs": 0}, "local epochs must be a whole number >= 1, not 0"),
-        ({"batch_size": 0}, "batch size must be a whole number >= 1, not 0"),
+        ({"local_epochs": 0}, "local epochs must be a whole number >= 1 and <= 1,000,000, not 0"),
+        ({"batch_size": 0}, "batch size must be a whole number >= 1 and <= 1,000,000, not 0"),
         ({"lr": -0.1}, "learning rate must be a number >= 0, not -0.1"),
         ({"lr": "fast"}, "learning rate must be a number >= 0, not 'fast'"),
         ({"lr": float("inf")}, "learning rate must be a number"),
@@ -65,7 +65,7 @@ def digest(experiment: Experiment, fingerprint: str = "f") -> str:
         ({"drop_last": 1}, "drop last must be true or false, not 1"),
         ({"receivers": "some"}, r"unknown receivers 'some'; valid: all, selected|valid: selected, all"),
         ({"statistics": "mine"}, "unknown batch-norm statistics 'mine'"),
-        ({"patience": -1}, "patience must be a whole number >= 0"),
+        ({"patience": -1}, "patience must be a whole number >= 0 and <= 1,000,000"),
         ({"seed": -1}, "seed must be a whole number >= 0"),
         ({"dtype": "float16"}, "unknown number type 'float16'; valid: float"),
         ({"data": "digits"}, "data must be a DataConfig, not 'digits'"),
@@ -83,7 +83,7 @@ def test_wrong_settings_are_refused_in_one_line(changes, message):
         ({"dataset": "digit"}, "unknown data set 'digit'; valid: digits,"),
         ({"partition": "dirichle:0.1"}, "unknown partition 'dirichle'; valid: dirichlet,"),
         ({"partition": "dirichlet:0"}, "ALPHA in dirichlet:ALPHA must be a number > 0"),
-        ({"clients": 0}, "clients must be a whole number >= 1, not 0"),
+        ({"clients": 0}, "clients must be a whole number >= 1 and <= 1,000,000, not 0"),
         ({"partition_seed": -1}, "partition seed must be a whole number >= 0"),
         ({"min_size": -1}, "least samples of a client must be a whole number >= 0"),
         ({"test_share": 0}, "test share must be a number > 0"),
@@ -103,6 +103,8 @@ def test_the_preset_fills_what_is_not_given():
     assert (made.settings.rounds, made.data.clients) == (7, 9)
     papers = Experiment.for_dataset("gpfl", "fmnist")
     assert (papers.model, papers.settings) == ("cnn4", Settings(2000, lr=0.005, batch_size=10, drop_last=True))
+    with pytest.raises(UserError, match=r"kappa is an option of fedavg\+dbe, not a setting: options={'kappa': 3}"):
+        Experiment.for_dataset("fedavg+dbe", "digits", kappa=3)
     with pytest.raises(UserError, match="unknown setting 'client'; valid: clients,"):
         Experiment.for_dataset("fedavg", "digits", client=3)
 

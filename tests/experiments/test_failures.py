@@ -11,7 +11,9 @@ import pytest
 from pflrepro import cli
 from pflrepro.algorithms import build_method
 from pflrepro.algorithms.contract import Method
-from pflrepro.errors import RunFailed
+from pflrepro.catalogue import describe
+from pflrepro.conformance import CHECKS, report
+from pflrepro.errors import RunFailed, UserError
 from pflrepro.experiments.run import run
 from pflrepro.simulation.failing import place_of
 
@@ -100,3 +102,95 @@ def test_the_methods_of_the_package_are_named_and_the_contract_is_not() -> None:
     assert place(build_method("fedavg")) == ""
     assert re.fullmatch(r" at pflrepro/algorithms/fedper.py:\d+ \(layout\)", place(build_method("fedper")))
     assert re.fullmatch(r" at pflrepro/algorithms/dbe.py:\d+ \(layout\)", place(build_method("fedavg+dbe")))
+
+
+HEAD = "from dataclasses import dataclass\n\nfrom pflrepro.algorithms import Method\n\n\n"
+FROZEN = "@dataclass(frozen=True)\n"
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`written(text)`: a module `own_method` with that text."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield lambda text: (tmp_path / "own_method.py").write_text(HEAD + text, encoding="utf-8")
+    sys.modules.pop("own_method", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"{FROZEN}class Own(Method):\n    mu: float\n",
+            "Own has an option without a default, mu; write mu: TYPE = VALUE",
+        ),
+        (
+            "class Own(Method):\n    mu: float = 0.1\n",
+            "Own has no @dataclass(frozen=True) above it, so that mu would be no option; write that line above the class",
+        ),
+        (
+            f"class Base(Method):\n    mu: float = 0.1\n\n\n{FROZEN}class Own(Base):\n    nu: float = 0.1\n",
+            "Base, of which Own is made, has no @dataclass(frozen=True) above it",
+        ),
+        (
+            "@dataclass\nclass Own(Method):\n    mu: float = 0.1\n",
+            "module 'own_method' fails when imported at own_method.py:6: TypeError: cannot inherit non-frozen dataclass",
+        ),
+        (
+            "class Own(Method):\n    mu = 0.1\n    nu = mew\n",
+            "module 'own_method' fails when imported at own_method.py:8: NameError",
+        ),
+    ],
+)
+def test_what_a_class_lacks_is_said_when_it_is_loaded(text, message, written, capsys) -> None:
+    written(text)
+    for words in (["run", "--option", "mu=1", "--algorithm"], ["plan", "demo/digits", "--also"]):
+        assert cli.main([*words, "own_method:Own"]) == 2
+        assert capsys.readouterr().err.startswith(f"pflrepro: error: {message}")
+    with pytest.raises(UserError, match=re.escape(message)):
+        describe("own_method:Own")
+
+
+def test_constants_of_a_class_need_no_decorator(written) -> None:
+    written("from typing import ClassVar\n\n\nclass Own(Method):\n    rate = 0.1\n    revision: ClassVar[int] = 2\n")
+    assert build_method("own_method:Own").revision == 2
+
+
+def test_a_function_that_is_spelt_nearly_like_a_hook_is_told_once(written, caplog) -> None:
+    written(
+        f"{FROZEN}class Own(Method):\n"
+        "    def corect(self, grads, local, ctx):\n        return grads\n\n"
+        "    def losses(self):\n        return []\n\n"
+        "    def loss(self, *arguments):\n        return [self.losses() for _ in (1,)] and super().loss(*arguments)\n\n"
+        "    def schedule(self):\n        return 1\n"
+    )
+    for _ in range(2):
+        build_method("own_method:Own")
+    assert caplog.messages == ["Own defines corect, which nothing calls; meant: correct?"]
+
+
+NOTHING = (
+    FROZEN + "class Own(Method):\n    def correct(self, grads, local, ctx):\n        grads.map(lambda grad: 2 * grad)\n"
+)
+
+
+@pytest.mark.parametrize("backend", ["loop", "batched"])
+def test_a_hook_without_a_result_is_named(backend, written, store, make) -> None:
+    written(NOTHING)
+    with pytest.raises(RunFailed) as failed:
+        run(make.experiment("own_method:Own"), store=store, progress=False, backend=backend, workers=1)
+    assert str(failed.value).endswith(" 'items'; Own.correct at own_method.py:8 may return nothing")
+
+
+def test_a_report_on_a_broken_method_has_a_line_a_check(written) -> None:
+    written(f"{NOTHING}\n    def aggregate(self, server, uploads, cohort, ctx):\n        pass\n")
+    reasons = {each.check: each.reason for each in report("own_method:Own")}
+    assert list(reasons) == list(CHECKS)
+    assert reasons["resume"].endswith(
+        "Own.aggregate at own_method.py:11 and Own.correct at own_method.py:8 may return nothing"
+    )
+    sys.modules.pop("own_method")
+    written(f"{FROZEN}class Own(Method):\n    def aggregate(self, server, uploads, cohort, ctx):\n        pass\n")
+    assert {each.reason for each in report("own_method:Own").failed} >= {
+        "Own.aggregate must return a Tree of what changed in the server's state, not None"
+    }

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pflrepro.errors import RunFailed, UserError
-from pflrepro.experiments.pruning import prune
+from pflrepro.experiments.pruning import prune, repair
 from pflrepro.experiments.run import run
 
 
@@ -76,3 +76,42 @@ def test_whole_runs_need_a_limit_and_a_limit_something_to_limit(store):
         prune(store, runs=True)
     with pytest.raises(UserError, match="--states, --runs, or both"):
         prune(store, older_than=3.0)
+
+
+def test_a_refused_run_leaves_no_folder(store, make, tmp_path):
+    for changes in (
+        {"clients": 100_000},
+        {"model": "resnet18"},
+        {"batch_size": 100_000},
+        {"partition": "pathological:50"},
+    ):
+        with pytest.raises(UserError):
+            run(make.seeds(0, 1, **changes), store=store, progress=False)
+        assert list((store.root / "runs").iterdir()) == []
+
+
+def test_a_refusal_takes_nothing_that_was_saved(store, fake, make):
+    def refuse(simulation):
+        if simulation.round == 2:
+            raise UserError("no")
+
+    fake.before_step = refuse
+    with pytest.raises(UserError, match="no"):
+        run(make.experiment(), store=store, simulate=fake, progress=False, checkpoint_every=0)
+    assert len(list((store.root / "runs").glob("*/checkpoint.npz"))) == 1
+
+
+def test_a_folder_with_nothing_to_go_on_from_goes_unless_somebody_trains_it(store, fake, make):
+    def fail(simulation):
+        raise ValueError("enough")
+
+    fake.before_step = fail
+    with pytest.raises(RunFailed):
+        run(make.experiment(), store=store, simulate=fake, progress=False)
+    (folder,) = (store.root / "runs").iterdir()
+    lock = store.lock(folder.name)
+    assert lock.acquire() and repair(store) == [] and prune(store) == []
+    lock.release()
+    assert [freed.id for freed in prune(store, dry_run=True)] == [folder.name]
+    assert repair(store) == [f"the folder, with nothing to go on from, of run {folder.name} is removed"]
+    assert not folder.exists() and store.unfinished() == 0

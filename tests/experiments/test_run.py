@@ -309,6 +309,12 @@ def test_a_history_that_breaks_the_schema_is_not_stored(store, fake, make):
 
 
 def test_bad_input_is_refused_before_anything_runs(store, fake, make, tmp_path):
+    with pytest.raises(UserError, match="run takes experiments, not NoneType None"):
+        run(None, store=store)
+    with pytest.raises(
+        UserError, match=r"load_federation takes a DataConfig, such as .*, or an experiment, not 'digits'"
+    ):
+        load_federation("digits")
     with pytest.raises(UserError, match="run takes experiments, not str 'fedavg'"):
         quick([make.experiment(), "fedavg"], store, fake)
     with pytest.raises(UserError, match="checkpoint_every must be a number >= 0, not -1"):

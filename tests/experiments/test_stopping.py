@@ -131,3 +131,17 @@ def test_the_command_has_an_exit_code_of_its_own(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Simulation, "step", step)
     assert pflrepro.cli.main(words) == 0
     assert "3 rounds" in capsys.readouterr().out
+
+
+def test_an_interrupt_says_where_the_same_call_goes_on(store, fake, make, capsys, monkeypatch):
+    def interrupt(simulation):
+        raise KeyboardInterrupt
+
+    fake.before_step = interrupt
+    with pytest.raises(KeyboardInterrupt, match="what was trained up to the last checkpoint is in the store"):
+        quick(make.experiment(), store, fake)
+    monkeypatch.setattr(pflrepro.cli.run, "handle", lambda arguments: quick(make.experiment(), store, fake))
+    assert pflrepro.cli.main(["run", "--algorithm", "fedavg"]) == 130
+    assert capsys.readouterr().err == (
+        "pflrepro: interrupted: what was trained up to the last checkpoint is in the store, and the same call goes on there\n"
+    )

@@ -87,6 +87,8 @@ def test_a_run_is_found_by_the_beginning_of_its_id(finished, store, make, fake):
     assert store.get(others[0].id) is None, "a whole id is looked for here alone"
     with pytest.raises(UserError, match=f"3 runs begin with '': {', '.join(ids)}; give more digits"):
         store.get("")
+    with pytest.raises(UserError, match="a run's id is a text of 16 hex digits, or how it begins, not 5"):
+        store.get(5)
     with pytest.raises(UserError, match="no run begins with 'xyz' among the 3 of"):
         store.get("xyz")
 

@@ -27,6 +27,10 @@ def test_only_what_is_missing_runs(store, engine, make):
     assert sweep([], store=store) == []
 
 
+def test_one_experiment_is_a_sweep_of_one(store, engine, make):
+    assert [one.experiment for one in sweep(make.experiment(), store=store, progress=False)] == [make.experiment()]
+
+
 def test_failures_are_told_at_the_end_and_the_others_finish(store, engine, make):
     def break_some(simulation):
         if simulation.seeds == [0, 1] and simulation.round == 1:

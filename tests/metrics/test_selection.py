@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro.errors import UserError
-from pflrepro.metrics.selection import RULES, Selected, check_rule, select
+from pflrepro.metrics.selection import RULES, Selected, check_enough, check_rule, select
 
 CURVE = [0.1, 0.5, 0.9, 0.4, 0.9, 0.6, 0.2]
 unit = st.floats(0, 1)
@@ -43,6 +43,19 @@ def test_every_rule_stays_inside_the_curve_and_is_the_mean_of_its_places(curve):
 def test_unknown_rules_are_refused(name):
     with pytest.raises(UserError, match=r"unknown selection rule .*; valid: .*best_round"):
         check_rule(name)
+
+
+def test_the_forms_with_a_number_are_said_as_forms():
+    with pytest.raises(
+        UserError, match=r"'mean_last_k'; valid: mean_last_K, mean_best_K, .* \(K: a whole number, such as "
+    ):
+        check_rule("mean_last_k")
+
+
+def test_a_mean_of_more_tests_than_there_are_is_refused():
+    check_enough(check_rule("mean_best_3"), 3)
+    with pytest.raises(UserError, match="mean_best_4 is a mean of 4 tests, and there are 3; K may be 1 to 3"):
+        check_enough(check_rule("mean_best_4"), 3)
 
 
 def test_the_nearest_rule_is_named_first():

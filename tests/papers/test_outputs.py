@@ -125,3 +125,9 @@ def test_nothing_is_logged_about_a_store_that_is_not_there(make, caplog) -> None
     with caplog.at_level(logging.WARNING):
         make().frame  # noqa: B018
     assert caplog.records == []
+
+
+def test_a_place_that_cannot_be_written_to_is_named(shown: Study, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=f"the outputs cannot be written to {tmp_path}/file/demo: Not a directory"):
+        shown.write(tmp_path / "file")

@@ -60,6 +60,10 @@ def test_mean_spread_and_difference_by_hand(make) -> None:
     assert cell["source"] == "dbe_table5; spread from pfllib_leaderboard"
     assert cell["rule"] == "maximum over rounds, on the test splits (as the papers do)"
     assert cell["runs"].split() == [run.id for run in found.cells["fedavg", "skewed"].runs.values()]
+    assert found.cells.get(("fedavg", "skew")) is None
+    for kind in (UserError, KeyError):
+        with pytest.raises(kind, match=r"^no cell \('fedavg', 'skew'\); rows: fedavg, .*; columns: .*skewed"):
+            found.cells["fedavg", "skew"]
 
 
 def test_a_cell_with_some_seeds_counts_those_and_says_so(make) -> None:

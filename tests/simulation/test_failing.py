@@ -7,6 +7,7 @@ import torch
 
 from pflrepro.algorithms.contract import Context
 from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.algorithms.task import Setup
 from pflrepro.errors import UserError
 from pflrepro.trees import Tree
 
@@ -26,3 +27,18 @@ def test_an_aggregate_changes_what_the_server_has(returned: Tree | None, message
 
     with pytest.raises(UserError, match=rf"Wrong\.{message}"):
         start(Wrong(), rounds=1).step()
+
+
+def test_an_unknown_kind_of_group_is_refused(start) -> None:
+    class Wrong(FedAvg):
+        def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+            return Tree(), Tree(params=ctx.pick(local.params, "shared", "frosen"))
+
+    class Early(FedAvg):
+        def init_client(self, setup: Setup, info: Tree) -> Tree:
+            return Tree(params=setup.pick("shered"))
+
+    with pytest.raises(UserError, match="unknown kind of group 'frosen'; valid: frozen, "):
+        start(Wrong(), rounds=1).step()
+    with pytest.raises(UserError, match="unknown kind of group 'shered'; valid: shared, "):
+        start(Early())

@@ -1,0 +1,81 @@
+"""What is asked of a class of the user's own, said when it is loaded: its options, and hooks that are spelt as the contract does."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import logging
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING
+
+from pflrepro.errors import UserError, at_line
+
+if TYPE_CHECKING:
+    from pflrepro.algorithms.contract import Method
+
+log = logging.getLogger("pflrepro.algorithms")
+CLOSE = 0.8  # difflib's ratio: `corect` and `agregate` are meant for hooks, `beta_schedule` is not
+
+
+@cache  # once a class: it is looked up for every experiment
+def check_own(kind: type[Method]) -> None:
+    """`UserError` for options that could not be given or left out; a warning for a function that nothing calls."""
+    own = [base for base in kind.__mro__ if not _ours(base)]
+    for base in own:
+        _check_fields(base, kind)
+    for field in dataclasses.fields(kind):
+        if field.default is dataclasses.MISSING:
+            raise UserError(
+                f"{kind.__name__} has an option without a default, {field.name}; write {field.name}: TYPE = VALUE"
+            )
+    _warn_of_slips(kind, own)
+
+
+def failing_statement(error: BaseException) -> str:
+    """` at my_module.py:12`: the statement at which a module could not be imported; "" for one whose message names it itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    modules = [frame.filename for frame in frames if frame.name == "<module>"]
+    # the body of a class, or a function of that file, is nearer to the mistake than the module's own frame
+    line = next((frame.lineno for frame in reversed(frames) if modules and frame.filename == modules[-1]), None)
+    return "" if line is None else at_line(modules[-1], line)
+
+
+def _ours(base: type) -> bool:
+    return base is object or base.__module__.partition(".")[0] == "pflrepro"
+
+
+def _check_fields(base: type, kind: type[Method]) -> None:
+    """Names with a type are options only where `dataclass` has seen them."""
+    from pflrepro.algorithms.contract import Method
+
+    names = [name for name, hint in inspect.get_annotations(base).items() if "ClassVar" not in str(hint)]
+    names = [name for name in names if not hasattr(Method, name)]
+    if names and issubclass(base, Method) and "__dataclass_fields__" not in vars(base):
+        place = "" if base is kind else f", of which {kind.__name__} is made,"
+        raise UserError(
+            f"{base.__name__}{place} has no @dataclass(frozen=True) above it, so that {', '.join(names)} would be no option; "
+            "write that line above the class"
+        )
+
+
+def _warn_of_slips(kind: type[Method], own: list[type]) -> None:
+    """Say which public functions are no hook and are called by none of the class's functions, but are spelt nearly like one."""
+    contract = {name for base in kind.__mro__ if _ours(base) for name in vars(base) if not name.startswith("_")}
+    functions = {name: each for base in own for name, each in vars(base).items() if isinstance(each, FunctionType)}
+    called = {name for function in functions.values() for name in _names(function.__code__)}
+    for name in functions.keys() - contract - called:
+        meant = [] if name.startswith("_") else difflib.get_close_matches(name, contract, n=1, cutoff=CLOSE)
+        if meant:
+            log.warning("%s defines %s, which nothing calls; meant: %s?", kind.__name__, name, meant[0])
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that a function and those inside it read."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

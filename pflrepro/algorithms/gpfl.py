@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,6 +16,8 @@ from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative
 from pflrepro.products import linear
 from pflrepro.trees import Tree, select
+
+BRANCHES = ("scale", "shift")  # of the valve: gamma and beta
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,10 @@ class ConditionalValve(Method):
     beta(c) = LayerNorm(ReLU(A_2 c + a_2)); eps of the layer norms 1e-5. The valve is shared, the head stays at home.
     Here the conditions are constants, p = (1..1) and g = (0..0); GPFL makes them of the category embeddings.
 
+    A client trains the layers A [K, K] in a form of 2 K numbers: the conditions c = (g, p) [2, K] stay for the whole round, so every
+    gradient is d^T c, with d [2, K] that of the outputs A c^T, and A = s A_0 + D^T c with A_0 as received. SGD with any rate, decay
+    and momentum takes s from 1 and D from 0 to what it would make of A: d is the gradient of D, that of s is 0.
+
     Attributes:
         decay: mu, weight decay of the valve, and of GPFL's embeddings (adds mu w to the gradient); 0.1 for the papers' CNN and MLP,
             0 ResNet-18 and fastText, 1.0 HAR-CNN [GPFL-code run script].
@@ -96,29 +103,72 @@ class ConditionalValve(Method):
         ones = torch.ones_like(common.params.valve["scale.bias"])
         return super().model(common, own, client, ctx) | Tree(condition=Tree(g=torch.zeros_like(ones), p=ones))
 
+    def begin(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
+        local = super().begin(common, own, client, ctx)
+        valve, c = Tree(local.params.valve), _rows(local.params.condition)
+        constants = Tree(products=c @ c.T)  # [2, 2]
+        for name in BRANCHES:
+            weight = valve.pop(f"{name}.weight")
+            valve[f"{name}.kept"], valve[f"{name}.moved"] = torch.ones_like(weight[0, 0]), torch.zeros_like(c)
+            constants[name] = linear(c, weight)
+        return _replaced(local, Tree(valve=valve, condition=local.params.condition | constants))
+
+    def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
+        return super().finish(self._whole(local, ctx), client, ctx)
+
+    def trained(self, local: Tree, ctx: Context) -> Tree:
+        return super().trained(self._whole(local, ctx), ctx)
+
+    def _whole(self, local: Tree, ctx: Context) -> Tree:
+        """`local` with the valve's layers themselves, A = s A_0 + D^T c."""
+        params = local.params
+        valve, c = Tree(params.valve), _rows(params.condition)
+        for name in BRANCHES:
+            kept, moved = valve.pop(f"{name}.kept"), valve.pop(f"{name}.moved")
+            valve[f"{name}.weight"] = kept * ctx.common.params.valve[f"{name}.weight"] + moved.T @ c
+        return _replaced(local, Tree(valve=valve, condition=params.condition.only(("g", "p"))))
+
     def gates(self, params: Tree, *conditions: Tensor) -> list[Tree]:
         """For each condition c [K] its `scale`, gamma(c) + 1, and `shift`, beta(c)."""
-        w, c = params.valve, torch.stack(conditions)
+        c = torch.stack(conditions)
+        return self._gates(params.valve, {name: linear(c, params.valve[f"{name}.weight"]) for name in BRANCHES})
+
+    def _gates(self, w: Tree, products: Mapping[str, Tensor]) -> list[Tree]:
+        """The gates of the layers' products A c^T [2, K]."""
 
         def branch(name: str) -> Tensor:
-            raw = F.relu(linear(c, w[f"{name}.weight"], w[f"{name}.bias"]))
+            raw = F.relu(products[name] + w[f"{name}.bias"])
             return F.layer_norm(raw, raw.shape[1:], w[f"{name}_norm.weight"], w[f"{name}_norm.bias"])
 
         rows = zip((branch("scale") + 1).unbind(), branch("shift").unbind(), strict=True)
         return [Tree(scale=scale, shift=shift) for scale, shift in rows]
+
+    def _both(self, params: Tree) -> Tree:
+        """The gates of both conditions, of parameters in training or whole."""
+        w, condition = params.valve, params.condition
+
+        def product(name: str) -> Tensor:
+            """A c^T = s A_0 c^T + (c c^T) D, with d itself as the gradient of D."""
+            moved = w[f"{name}.moved"]
+            value = w[f"{name}.kept"] * condition[name] + condition.products @ moved
+            return value.detach() + (moved - moved.detach())
+
+        if f"{BRANCHES[0]}.moved" in w:
+            guided, personal = self._gates(w, {name: product(name) for name in BRANCHES})
+        else:
+            guided, personal = self.gates(params, condition.g, condition.p)
+        return Tree(guided=guided, personal=personal)
 
     def valve(self, z: Tensor, gate: Tree) -> Tensor:
         """CoV(f, c) of f = z [B, K] and the gate of c."""
         return F.relu(torch.addcmul(gate.shift, gate.scale, z))
 
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
-        # both conditions pass the valve's layers together: these cost more than what they gate
-        personal, guided = self.gates(params, params.condition.p, params.condition.g)
-        return super().loss(params | Tree(gate=Tree(personal=personal, guided=guided)), local, batch, ctx)
+        return super().loss(params | Tree(gate=self._both(params)), local, batch, ctx)
 
     def embed(self, params: Tree, z: Tensor, ctx: Context) -> Tensor:
-        gate = params.gate.personal if "gate" in params else self.gates(params, params.condition.p)[0]
-        return self.valve(super().embed(params, z, ctx), gate)
+        gate = params.gate if "gate" in params else self._both(params)
+        return self.valve(super().embed(params, z, ctx), gate.personal)
 
     def guided_route(self, params: Tree, z: Tensor) -> Tensor:
         return self.valve(z, params.gate.guided)
@@ -178,6 +228,16 @@ class GPFL(ConditionalValve, CategoryEmbeddings):
     def aggregate(self, server: Tree, uploads: Tree, cohort: Tree, ctx: Context) -> Tree:
         new = super().aggregate(server, uploads, cohort, ctx)
         return new | Tree(previous=server.params.embeddings.weight, t=server.t + 1)
+
+
+def _rows(condition: Tree) -> Tensor:
+    """The two conditions as rows, g above p."""
+    return torch.stack((condition.g, condition.p))
+
+
+def _replaced(local: Tree, groups: Tree) -> Tree:
+    """`local` with these groups of its parameters in place of its own, which have other entries."""
+    return local.without(["params"]) | Tree(params=local.params.without(groups) | groups)
 
 
 def _decaying(phases: list[Phase], **decay: float) -> list[Phase]:

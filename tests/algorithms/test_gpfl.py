@@ -7,6 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from pflrepro.algorithms import build_method
+from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.gpfl import GPFL
+from pflrepro.algorithms.task import Context
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.models import build_model
@@ -35,6 +38,28 @@ def test_conditions_pass_the_valve_together_as_they_do_alone(simulate) -> None:
         )
         expected = F.relu((gamma + 1) * z + beta)
         torch.testing.assert_close(simulation.method.valve(z, gate), expected, rtol=0, atol=1e-12)
+
+
+class WholeLayers(GPFL):
+    """GPFL whose clients train the valve's layers A themselves."""
+
+    begin = Method.begin
+
+    def _whole(self, local: Tree, ctx: Context) -> Tree:
+        return local
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}, {"participation": 0.6, "first_weights": "slots"}]
+)
+def test_few_numbers_train_the_layers_of_the_valve(simulate, settings: dict) -> None:
+    """A = s A_0 + D^T c is what SGD makes of A itself, round by round, for everybody's state and every score."""
+    ours, theirs = simulate("gpfl", rounds=3, **settings), simulate(WholeLayers(), rounds=3, **settings)
+    for mine, whole in zip(ours.replicas[0].server.leaves(), theirs.replicas[0].server.leaves(), strict=True):
+        torch.testing.assert_close(mine, whole, rtol=0, atol=1e-12)
+    for mine, whole in zip(ours.replicas[0].clients.leaves(), theirs.replicas[0].clients.leaves(), strict=True):
+        torch.testing.assert_close(mine, whole, rtol=0, atol=1e-12)
+    assert ours.history(0)["correct_after"].tolist() == theirs.history(0)["correct_after"].tolist()
 
 
 def test_the_sizes_of_the_additions(simulate) -> None:

@@ -140,8 +140,9 @@ def _how_decided(study: Studied) -> str:
     over = "over clients: other clients, not other seeds"
     if study.artefact.timed:
         over = "over tested rounds: one machine at one hour"
-    if max(len(cell.runs) for cell in study.cells.values()) > 1:
-        over = "over seeds"
+    several = {len(cell.runs) > 1 for cell in study.cells.values() if cell.runs}
+    if True in several:
+        over = "over seeds" if several == {True} else f"over seeds where all that is compared has several, else {over}"
     if not study.counts.tests:
         return f"* {study.counts}; there was nothing to test with, as the table says."
     return (

@@ -53,6 +53,14 @@ def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
     assert not re.search(r"(^|[\s\"'`(=])/\w", text), "no absolute path"
 
 
+def test_a_page_says_how_is_tested_what_has_one_seed_and_what_has_several(make) -> None:
+    mixed = make()
+    fill(mixed, "fedavg", "skewed", [10, 60, 50])
+    fill(mixed, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
+    said = "* Two-sided tests over seeds where all that is compared has several, else over clients: other clients, not other"
+    assert said in outputs.report(mixed)
+
+
 def test_what_two_views_say_alike_stands_once_on_the_page(make) -> None:
     twice = make(of=make_artefact(views=(Table(), Table())))
     assert outputs.report(twice).count("* test accuracy in %.") == 1

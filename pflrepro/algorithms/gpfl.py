@@ -116,9 +116,6 @@ class ConditionalValve(Method):
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         return super().finish(self._whole(local, ctx), client, ctx)
 
-    def trained(self, local: Tree, ctx: Context) -> Tree:
-        return super().trained(self._whole(local, ctx), ctx)
-
     def _whole(self, local: Tree, ctx: Context) -> Tree:
         """`local` with the valve's layers themselves, A = s A_0 + D^T c."""
         params = local.params

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from pflrepro.errors import RunFailed, UserError, check_word
+from pflrepro.errors import Paused, RunFailed, UserError, check_word
 from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import rounds_to_test
@@ -59,8 +59,9 @@ def run(
         simulate: makes the engine in place of `Simulation` (same arguments).
 
     Raises `UserError` for bad input or missing data, before anything is trained; `RunFailed` (method, seeds, round, cause) if the
-    engine fails; what was checkpointed until then is resumed by the next call. A process that gets SIGTERM or SIGHUP meanwhile finishes
-    its round, writes where it is, and ends with exit code 75 (`Stopped`), unless the program handles these signals itself.
+    engine fails, after all other runs are done; what was checkpointed until then is resumed by the next call. A process that gets
+    SIGTERM or SIGHUP meanwhile finishes its round, writes where it is, and ends with exit code 75 (`Stopped`), unless the program
+    handles these signals itself.
 
     Example:
         >>> from pflrepro import Experiment
@@ -132,13 +133,36 @@ def packs(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def train_all(jobs: Sequence[Job], store: Store, machine: Machine, watching: Watching) -> None:
-    """Train pack by pack; what other processes are making is left to the end, and waited for with no lock held."""
-    busy: list[Job] = []
-    for packed in packs(jobs):
-        busy += train(packed, store, machine, watching)
+    """Train pack by pack; what other processes are making is left to the end, and waited for with no lock held.
+
+    A pack that fails is told of at once, and raised when the others are done: hours of theirs must not hang on it.
+    """
+    failed: list[UserError | RunFailed] = []
+
+    def trained(jobs: Sequence[Job]) -> list[Job]:
+        busy: list[Job] = []
+        for packed in packs(jobs):
+            try:
+                busy += train(packed, store, machine, watching)
+            except Paused:
+                raise
+            except (UserError, RunFailed) as error:
+                failed.append(error)
+                if len(jobs) > len(packed):
+                    log.warning("%s; the other runs go on", error)
+        return busy
+
+    busy = trained(jobs)
     while busy:
         wait_for(busy[0], store)
-        busy = [job for packed in packs(busy) for job in train(packed, store, machine, watching)]
+        busy = trained(busy)
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        kind = UserError if all(isinstance(error, UserError) for error in failed) else RunFailed
+        raise kind(f"{len(failed)} of {len(packs(jobs))} trainings failed: " + "; ".join(map(str, failed))) from failed[
+            0
+        ]
 
 
 def wait_for(job: Job, store: Store) -> None:

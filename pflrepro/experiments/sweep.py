@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.cores import usable_cores
 from pflrepro.data.root import data_root as chosen_root
-from pflrepro.errors import RunFailed, UserError, check_range
+from pflrepro.errors import Paused, RunFailed, UserError, check_range
 from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import Job
@@ -37,6 +37,7 @@ class Work:
     workers: int | None
     progress: bool
     checkpoint_every: float
+    here: bool = False  # in the process that asked for the sweep
     keep: Sequence[Moment] = ()
     callbacks: Sequence[Callback] = ()
 
@@ -59,6 +60,8 @@ class Work:
                 callbacks=self.callbacks,
             )
         except (RunFailed, UserError) as error:
+            if self.here and isinstance(error, Paused):
+                raise  # it stops all of them; elsewhere its own task, whose callbacks are copies
             return str(error)
         except Exception as error:  # a bug of ours in one run must not lose the others
             return f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -117,6 +120,7 @@ def sweep(
         data_root=chosen_root(data_root).absolute(),
         backend=backend,
         device=device,
+        here=here,
         workers=workers if here or workers is not None else 1,
         progress=progress and here,
         checkpoint_every=checkpoint_every,

@@ -266,6 +266,29 @@ def test_a_failure_names_method_seeds_round_and_cause_and_can_be_resumed(store, 
     assert fake.built[-1].steps == 2
 
 
+def test_what_fails_does_not_stop_the_others_and_is_raised_when_they_are_done(store, fake, make, caplog):
+    def break_some(simulation):
+        if simulation.seeds == [0, 1] and simulation.round == 1:
+            raise ValueError("not a number")
+
+    fake.before_step = break_some
+    wanted = [*make.seeds(0, 1), make.experiment("local")]
+    with pytest.raises(
+        RunFailed, match=r"^fedavg on digits \(seeds 0, 1\) failed in round 2: ValueError: not a number$"
+    ):
+        quick(wanted, store, fake)
+    assert [one.experiment.algorithm for one in store.runs()] == ["local"]
+    assert "not a number; the other runs go on" in caplog.text  # at once: the others may take hours
+
+    refused = make.experiment(min_size=900)
+    with pytest.raises(RunFailed, match=r"^2 of 3 trainings failed: .*not a number; .*min_size = 900") as failed:
+        quick([*wanted[:2], refused, make.experiment("fedper")], store, fake)
+    assert isinstance(failed.value.__cause__, RunFailed)
+    assert {one.experiment.algorithm for one in store.runs()} == {"local", "fedper"}
+    with pytest.raises(UserError, match=r"^2 of 2 trainings failed: .*min_size = 900.*; .*min_size = 800"):
+        quick([refused, make.experiment(min_size=800)], store, fake)
+
+
 def test_an_engine_that_cannot_start_is_a_failure_and_bad_input_stays_bad_input(store, make):
     def broken(*_, **__):
         raise RuntimeError("out of memory")

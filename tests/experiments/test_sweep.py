@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pflrepro.errors import RunFailed, UserError
+from pflrepro.errors import Paused, RunFailed, UserError
+from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.run import run
 from pflrepro.experiments.sweep import sweep
 
@@ -47,6 +48,25 @@ def test_failures_are_told_at_the_end_and_the_others_finish(store, engine, make)
     assert "min_size = 900" in message
     assert "\n" not in message
     assert [one.experiment.algorithm for one in store.runs()] == ["local"]
+
+
+def test_a_callback_that_pauses_stops_the_whole_sweep(store, engine, make):
+    class Enough(Callback):
+        def end(self, runs):
+            raise Paused("one is enough")
+
+    with pytest.raises(Paused, match="one is enough"):
+        sweep([make.experiment(), make.experiment("local")], store=store, progress=False, callbacks=[Enough()])
+    assert [one.experiment.algorithm for one in store.runs()] == ["fedavg"]
+
+
+def test_one_process_is_this_one_and_not_tied_to_the_life_of_another(store, engine, make, monkeypatch):
+    def follow(parent):
+        raise AssertionError("a worker ends when its parent is not the process that asked for it, as here")
+
+    monkeypatch.setattr("pflrepro.simulation.lifetime.follow", follow)
+    assert [one.rounds for one in sweep(make.seeds(0, 1), "processes", jobs=1, store=store, progress=False)] == [4, 4]
+    assert engine.built, "it was trained here"
 
 
 def test_a_launcher_is_a_function_of_tasks(store, engine, make):

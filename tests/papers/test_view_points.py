@@ -11,13 +11,15 @@ from helpers.studies import DBE, FEDAVG, FEDPER, A, B, make_artefact, make_cell,
 from pflrepro.errors import UserError
 from pflrepro.papers.artefact import REDUCED, STAND_IN, row
 from pflrepro.papers.measures import ACCURACY
+from pflrepro.papers.registry import find
 from pflrepro.papers.studies import Study
 from pflrepro.papers.views.bars import Bars, ClassBars
 from pflrepro.papers.views.points import Points
+from pflrepro.papers.views.rows import row_looks
 from pflrepro.style import COLUMN, PAGE
 from pflrepro.viz.bars import share_figure
 from pflrepro.viz.dots import Number, NumberPanel, dot_figure
-from pflrepro.viz.looks import Look
+from pflrepro.viz.looks import Look, look
 
 CELLS = (
     make_cell(FEDAVG, A, [[10, 84], [10, 88]], printed=(85.85, 0.2)),
@@ -169,3 +171,9 @@ def test_a_title_says_what_ours_are_made_on_where_it_is_something_else():
     """From the committed runs: of Table 5 at less, of Table 3 on other data."""
     titles = [panel_title(Study(f"dbe/{name}", "fast").figures()["points"].axes[0]) for name in ("table5", "table3")]
     assert "ours" not in titles[0] and titles[1].replace("\n", " ") == "TINY, practical (ours: Cifar100, practical)"
+
+
+@pytest.mark.parametrize("name", ["pfedfda/table1", "pfedfda/table2", "pfedfda/table3"])
+def test_a_method_has_its_look_also_where_it_is_measured_on_the_run_of_another(name: str) -> None:
+    found = row_looks(find(name))["fedavgft"]
+    assert (found.colour, found.marker) == (look("fedavgft").colour, look("fedavgft").marker)

@@ -8,7 +8,7 @@ from typing import Any
 from pflrepro.algorithms.registry import canonical_name
 from pflrepro.papers.artefact import SAME, Artefact, Column, Row
 from pflrepro.papers.result import Cell
-from pflrepro.viz.looks import Look, looks
+from pflrepro.viz.looks import LOOKS, Look, looks
 
 
 def own_rows(artefact: Artefact) -> list[int]:
@@ -23,8 +23,8 @@ def _parts(row: Row) -> list[str]:
 
 
 def row_looks(artefact: Artefact) -> dict[str, Look]:
-    """Row key -> look: the same at every scale, whatever is run."""
-    found = looks([row.algorithm for row in artefact.rows], own_rows(artefact))
+    """Row key -> look: the same at every scale, whatever is run. A method that is measured on another one's run has its own."""
+    found = looks([row.key if row.key in LOOKS else row.algorithm for row in artefact.rows], own_rows(artefact))
     return dict(zip(artefact.row_keys, found, strict=True))
 
 

@@ -24,7 +24,7 @@ class FineTuning(Method):
         tune_epochs: 5 [FDA]; 0: the model is tested as it was received.
         tune_when: before every test, `always`, which makes a test `tune_epochs` times as long as a round of training, or only
             at the `end` of the run; the tests before are then those of the global model. The last test is the same. `end` needs
-            receivers=all.
+            receivers=all and patience=0.
     """
 
     tune_parts: Literal["all", "head", "base"] = "all"

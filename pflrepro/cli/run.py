@@ -47,6 +47,7 @@ With --json, one object a method (with several methods a list of them); accuraci
   runs, run_folders     ids (see: pflrepro show) and folders, one a seed
   stored                how many of the runs this call did not train: they were in the store, or another process made them
 """
+OWN = "own"
 OF_DATA = ("model", "dtype", "partition", "clients", "partition_seed", "min_size", "test_share", "proxy")
 
 
@@ -99,6 +100,10 @@ def add(verbs: Any) -> None:
     parser.set_defaults(handler=handle, parser=parser)
 
 
+def _least(text: str) -> int | str:
+    return OWN if text == OWN else count("--min-size", 0)(text)
+
+
 def _add_data(group: Any) -> None:
     group.add_argument("--model", metavar="NAME", help="see: pflrepro list models")
     group.add_argument("--dtype", metavar="WORD", help="number type: float32 (the default) or float64")
@@ -108,7 +113,9 @@ def _add_data(group: Any) -> None:
     group.add_argument(
         "--partition-seed", type=count("--partition-seed", 0), metavar="SEED", help="apart from the run's seed"
     )
-    group.add_argument("--min-size", type=count("--min-size", 0), metavar="N", help="least samples of a client")
+    group.add_argument(
+        "--min-size", type=_least, metavar="N", help="least samples of a client; own: by the partition's own rule"
+    )
     group.add_argument(
         "--test-share",
         type=number("--test-share", 0, 1, open_low=True, open_high=True),
@@ -150,6 +157,7 @@ def handle(arguments: argparse.Namespace) -> Answer:
         workers=arguments.workers,
         progress=not arguments.quiet,
     )
+    check_enough(rule, min(len(one.curve) for one in runs))  # patience may have ended one early
     each = [runs[start : start + arguments.seeds] for start in range(0, len(runs), arguments.seeds)]
     summaries = [summarise(one, arguments.select) | {"stored": _stored(one, store)} for one in each]
     if len(summaries) == 1:
@@ -164,6 +172,7 @@ def experiments(arguments: argparse.Namespace) -> list[Experiment]:
 
     names = {*(setting.name for setting in fields(Settings)), *OF_DATA}
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    given |= {"min_size": None} if arguments.min_size == OWN else {}
     methods = arguments.algorithm
     if not methods:
         raise UserError("--algorithm is missing: name a method (see: pflrepro list algorithms)")

@@ -180,9 +180,9 @@ class Experiment(Brief):
         words = ["pflrepro", "run", "--algorithm", self.algorithm, "--dataset", self.data.dataset]
         words += ["--model", self.model] if self.model != preset.model else []
         words += ["--dtype", self.dtype] if self.dtype != preset.dtype else []
-        data, own_minimum = preset.data, self.data.min_size is None
-        if self.data.partition != data.partition or (own_minimum and data.min_size is not None):
-            words += ["--partition", self.data.partition]  # one that is named brings its own least size of a client
+        data = preset.data
+        if self.data.partition != data.partition:
+            words += ["--partition", self.data.partition]  # one that is named may bring its own least size of a client
             data = Experiment.for_dataset("fedavg", self.data.dataset, partition=self.data.partition).data
         for own, usual in ((self.data, data), (self.settings, preset.settings)):
             for name, value in vars(own).items():
@@ -287,6 +287,8 @@ def _set(target: Any, values: Mapping[str, Any]) -> None:
 def _option(name: str, value: Any) -> list[str]:
     """A setting as `pflrepro run` takes it."""
     flag = name.replace("_", "-")
+    if name == "min_size" and value is None:
+        return ["--min-size", "own"]
     if isinstance(value, bool):
         return [f"--{flag}" if value else f"--no-{flag}"]
     return [] if value is None or value == "" else [f"--{flag}", str(value)]

@@ -52,11 +52,8 @@ def serial(tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outc
 
 
 def processes(tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outcome]:
-    """`jobs` processes (default: one a core) with one thread each, through joblib and loky; a single one is this process."""
-    count = jobs or usable_cores()
-    if count == 1:  # joblib would work through it here, too
-        return serial(tasks, work, jobs)
-    how = {"backend": "loky", "n_jobs": count, "inner_max_num_threads": 1}
+    """`jobs` processes (default: one a core) with one thread each, through joblib and loky."""
+    how = {"backend": "loky", "n_jobs": jobs or usable_cores(), "inner_max_num_threads": 1}
     return _until_answered(partial(_by_joblib, partial(_alone, work, os.getpid()), how), tasks)
 
 
@@ -229,9 +226,12 @@ def _alone(work: Work, parent: int, index: int, task: Task) -> tuple[int, str | 
 
     from pflrepro.simulation.lifetime import follow
 
-    if parent:
-        follow(parent)
-    torch.set_num_threads(1)  # two threads a process on a shared machine cost up to 100 times
+    if (
+        parent != os.getpid()
+    ):  # joblib works through a single job, or in a process that may have no children, where it is called
+        if parent:
+            follow(parent)
+        torch.set_num_threads(1)  # two threads a process on a shared machine cost up to 100 times
     return index, work(task)
 
 

@@ -38,15 +38,15 @@ def revive(
     Raises `UserError` for an unknown moment, `RunFailed` if more than one test sample in a hundred differs.
     """
     store, round, machine = open_store(store), run.round_of(moment), Machine(device=device, data_root=data_root)
-    whole = has_horizon(run.experiment) and round > 0  # after round 0 nothing is trained
-    experiment = run.experiment if whole else run.experiment.with_settings(rounds=round)
+    experiment = run.experiment if has_horizon(run.experiment) else run.experiment.with_settings(rounds=round)
     same = run.environment.get("device") == environment.device_name(machine.device)
     backend = run.environment.get("backend", "auto") if same else "auto"
     simulation = machine.simulation([experiment], backend, None)
     kept = store.state(run.id, round)
     if kept is not None:
         simulation.restore_seed(0, dict(kept.state))
-    while simulation.round < round or not simulation.replicas[0].history["round"]:
+    simulation.begin()
+    while simulation.round < round:
         simulation.step()
     _compare(run, round, simulation)
     if kept is None or kept.round != round:

@@ -103,6 +103,8 @@ def sweep(
     launch = launcher if callable(launcher) else launcher_of(launcher)
     if jobs is not None:
         check_range("jobs", jobs, 1, integer=True)
+    if launch is processes and (jobs or usable_cores()) == 1:
+        launch = serial  # the single process is this one
     # what each task would refuse; which devices there are is known where it runs
     Machine(backend, checkpoint_every=checkpoint_every)
     Watching(callbacks)

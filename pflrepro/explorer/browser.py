@@ -92,7 +92,9 @@ def _chosen(frame: pd.DataFrame, filter: dict[str, Any]) -> pd.DataFrame:
     check_filter(filter)
     if not filter:
         return frame
-    kept = [fits(line, filter) for line in frame[list(filter)].to_dict("records")]
+    asked = frame[list(filter)].astype(object)
+    asked = asked.where(asked.notna(), None)  # in a column of numbers a frame has NaN for what is not set
+    kept = [fits(line, filter) for line in asked.to_dict("records")]
     return frame.loc[np.array(kept, bool)].reset_index(drop=True)  # an empty list would choose columns
 
 

@@ -30,6 +30,10 @@ from pflrepro.trees import Tree, stack
 
 NETWORK = ("base", "head")
 HOW = ("own", "plain")
+ORDINARY = {
+    "first_weights": "common",
+    "first_steps": 0,
+}  # what a protocol has of its own in a run's first round is over
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +125,7 @@ def tuned(simulation: Simulation, epochs: int = 5, parts: str = "all", index: in
     """
     models = client_models(simulation, index, adapted=False)
     role, method = simulation.method.roles[-1], LocalFineTuning(tune_parts=parts, tune_epochs=epochs)
-    settings = {"rounds": simulation.round, "receivers": "all", "statistics": "personal"}
+    settings = {"rounds": simulation.round, "receivers": "all", "statistics": "personal", **ORDINARY}
     copies = _simulation(simulation, method, simulation.federation, index, settings)
     copies.round = simulation.round  # whose batches are drawn
     start, replica = stack([model.params.only(NETWORK) for model in models]), copies.replicas[0]
@@ -152,7 +156,7 @@ def arrived(
     check_replica(simulation, index)
     if method.server_store:
         raise UserError(f"the server of {type(method).__name__} holds a model of every client, and none of a new one")
-    settings = {"rounds": 0, "participation": 1.0, "participation_low": 0.0, "receivers": "all"} | changes
+    settings = {"rounds": 0, "participation": 1.0, "participation_low": 0.0, "receivers": "all", **ORDINARY} | changes
     new = _simulation(simulation, method, federation, index, settings, workers)
     trained, replica = simulation.replicas[index], new.replicas[0]
     everyone = list(range(federation.clients))

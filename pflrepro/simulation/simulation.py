@@ -28,7 +28,7 @@ from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import table
 from pflrepro.simulation.source import DataSource, Supplies
 from pflrepro.simulation.start import (
-    refuse_absent_at_the_end,
+    refuse_lost_adaptation,
     refuse_partial_norm_batches,
     refuse_unfit_samples,
     setup_of,
@@ -81,7 +81,7 @@ class Simulation:
         if len(seeds) == 0 or len(set(seeds)) != len(seeds):
             raise UserError(f"seeds must be one or more different numbers, not {list(seeds)}")
         refuse_unfit_samples(method, model, federation, settings)
-        refuse_absent_at_the_end(method, settings)
+        refuse_lost_adaptation(method, settings)
         self.method, self.model, self.settings, self.seeds = method, model, settings, list(seeds)
         if device is not None and torch.device(device) != federation.device:
             federation = federation.to(device)
@@ -170,10 +170,15 @@ class Simulation:
         with single_threaded(self.device):
             self._step()
 
+    def begin(self) -> None:
+        """The test of the untrained models, behind the method's prologue; nothing where it has been made."""
+        with single_threaded(self.device):
+            if not self.replicas[0].history["round"]:
+                self._prologue()
+                self._evaluate([np.zeros(self.task.clients, bool) for _ in self.replicas])
+
     def _step(self) -> None:
-        if not self.replicas[0].history["round"]:
-            self._prologue()
-            self._evaluate([np.zeros(self.task.clients, bool) for _ in self.replicas])
+        self.begin()
         if self.round >= self.settings.rounds:
             return
         started = now(self.device)

@@ -68,14 +68,19 @@ def refuse_partial_norm_batches(task: Task, method: Method, settings: Settings, 
         )
 
 
-def refuse_absent_at_the_end(method: Method, settings: Settings) -> None:
-    """`UserError` where clients adapt before the last test only, and those who are absent then would not."""
+def refuse_lost_adaptation(method: Method, settings: Settings) -> None:
+    """`UserError` where clients adapt before the last test only, and some are absent then or the run may end before it."""
     before, after = (method.phases(Clock.of(settings, t)) for t in (0, settings.rounds))
     late = {phase.name for phase in after if phase.where == "adapt"} - {phase.name for phase in before}
     if late and settings.receivers == "selected" and settings.mean_participation < 1:
         raise UserError(
             f"receivers=selected would leave clients that are absent at the end without {' and '.join(sorted(late))}, which comes "
             "before the last test only (tune_when=end): receivers=all, or tune_when=always"
+        )
+    if late and settings.patience:
+        raise UserError(
+            f"patience={settings.patience} may end the run early, without {' and '.join(sorted(late))}, which comes before the test "
+            f"after round {settings.rounds} only (tune_when=end): patience=0, or tune_when=always"
         )
 
 

@@ -151,3 +151,8 @@ def test_the_platforms_teacher_takes_batch_norm_by_the_batch_as_its_student_does
 def test_a_weight_that_is_no_share_is_refused() -> None:
     with pytest.raises(UserError, match="weight of FedPHP must be"):
         FedPHP(weight=1.5)
+
+
+def test_a_run_without_rounds_inherits_nothing(simulate) -> None:
+    platform, paper = (simulate(kind(), rounds=0).history(0)["loss"] for kind in (PlatformFedPHP, FedPHP))
+    np.testing.assert_array_equal(platform, paper)

@@ -45,3 +45,11 @@ def test_impossible_values_are_refused_in_the_name_of_the_class_that_declares_th
     ):
         with pytest.raises(UserError, match=f"{option} of {declares} "):
             method(**options)
+
+
+def test_what_comes_before_the_last_test_only_needs_a_last_test(simulate) -> None:
+    with pytest.raises(
+        UserError, match=r"patience=2 may end the run early, without tune, which comes before the test after round 9"
+    ):
+        simulate(FedAvgFT(tune_when="end"), rounds=9, patience=2)
+    simulate(FedAvgFT(), rounds=1, patience=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -200,3 +201,12 @@ def test_an_unknown_option_of_the_method_is_refused(capsys) -> None:
     assert cli.main(["run", "--algorithm", "fedavg+dbe", "--option", "kapa=2"]) == 2
     assert "unknown option" in (message := capsys.readouterr().err)
     assert "kappa" in message
+
+
+def test_a_mean_of_more_tests_than_patience_left_is_refused(capsys, tmp_path) -> None:
+    words = "--clients 3 --partition iid --batch-size 64 --model mlp --rounds 30 --lr 0.5 --patience 1 --quiet --store"
+    asked = ["run", "--algorithm", "fedavg", *words.split(), str(tmp_path), "--select"]
+    assert cli.main([*asked, "mean_last_20"]) == 2
+    tests = int(re.search(r"is a mean of 20 tests, and there are (\d+)", capsys.readouterr().err)[1])
+    assert tests < 20
+    assert cli.main([*asked, f"mean_last_{tests}"]) == 0

@@ -130,6 +130,8 @@ def test_a_damaged_run_is_not_shown(capsys, made: Run, store: Store) -> None:
         Experiment.for_dataset("apfl", "fmnist", options=(("adaptive", True),), closing=True, participation_low=0.1),
         Experiment.for_dataset("local", "digits", partition="lda:0.1", min_size=10, seed=1001),
         Experiment.for_dataset("ditto", "digits", partition="file:/a folder/p$1.npz"),
+        Experiment.for_dataset("fedper", "digits", min_size=None),
+        Experiment.for_dataset("fedrep", "digits", partition="iid", min_size=None),
     ],
     ids=lambda each: each.algorithm,
 )

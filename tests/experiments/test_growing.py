@@ -320,6 +320,14 @@ def test_a_revived_run_is_the_simulation_at_that_moment(name: str, make, store: 
         assert revive(finished, moment, store=store).round == round
 
 
+@pytest.mark.parametrize(("name", "options"), [("fedavgft", {"tune_when": "end"}), ("fedphp/platform", {})])
+def test_a_run_that_knows_its_rounds_is_revived_before_the_first_of_them(name, options, make, store: Store) -> None:
+    finished = run(make.experiment(name, rounds=2, options=options), store=store, **LOOP)
+    found = revive(finished, 0, store=store)
+    assert found.round == 0 and found.settings.rounds == 2, "what is tested is not what the last round's test would see"
+    np.testing.assert_array_equal(found.history(0)["correct"][0], finished.history["correct"][0])
+
+
 def test_a_run_is_revived_where_its_state_cannot_be_kept(make, store: Store, caplog) -> None:
     finished = run(make.experiment(), store=store, **LOOP)
     store.drop_states(finished.id)

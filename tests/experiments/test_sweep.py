@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from pflrepro.errors import Paused, RunFailed, UserError
@@ -50,23 +52,33 @@ def test_failures_are_told_at_the_end_and_the_others_finish(store, engine, make)
     assert [one.experiment.algorithm for one in store.runs()] == ["local"]
 
 
-def test_a_callback_that_pauses_stops_the_whole_sweep(store, engine, make):
+@pytest.mark.parametrize("launcher", ["serial", "processes"])
+def test_a_callback_that_pauses_stops_a_sweep_in_this_process(launcher, store, engine, make):
     class Enough(Callback):
         def end(self, runs):
             raise Paused("one is enough")
 
     with pytest.raises(Paused, match="one is enough"):
-        sweep([make.experiment(), make.experiment("local")], store=store, progress=False, callbacks=[Enough()])
+        sweep(
+            [make.experiment(), make.experiment("local")],
+            launcher,
+            jobs=1,
+            store=store,
+            progress=False,
+            callbacks=[Enough()],
+        )
     assert [one.experiment.algorithm for one in store.runs()] == ["fedavg"]
 
 
-def test_one_process_is_this_one_and_not_tied_to_the_life_of_another(store, engine, make, monkeypatch):
+def test_where_joblib_works_here_it_is_not_tied_to_the_life_of_another_process(store, engine, make, monkeypatch):
     def follow(parent):
         raise AssertionError("a worker ends when its parent is not the process that asked for it, as here")
 
     monkeypatch.setattr("pflrepro.simulation.lifetime.follow", follow)
-    assert [one.rounds for one in sweep(make.seeds(0, 1), "processes", jobs=1, store=store, progress=False)] == [4, 4]
-    assert engine.built, "it was trained here"
+    monkeypatch.setattr("joblib._parallel_backends.mp.current_process", lambda: SimpleNamespace(daemon=True))
+    with pytest.warns(UserWarning, match="setting n_jobs=1"):
+        runs = sweep([make.experiment(), make.experiment("local")], "processes", jobs=2, store=store, progress=False)
+    assert [one.rounds for one in runs] == [4, 4] and engine.built, "it was trained here"
 
 
 def test_a_launcher_is_a_function_of_tasks(store, engine, make):

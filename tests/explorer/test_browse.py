@@ -84,8 +84,17 @@ def test_what_is_picked_is_drawn(store: pflrepro.Store) -> None:
 def test_a_filter_is_that_of_select(store: pflrepro.Store) -> None:
     assert set(pflrepro.browse(store, algorithm="fed*").frame["algorithm"]) == {"fedavg"}
     assert len(pflrepro.browse(store, seed=[0], dataset="digits").frame) == 2
+    assert len(pflrepro.browse(store, min_size=None).frame) == len(store.select(min_size=None)) == 0
     with pytest.raises(UserError, match="datset"):
         pflrepro.browse(store, datset="digits")
+
+
+def test_what_is_not_set_is_found_beside_what_is(tmp_path: Path) -> None:
+    asked = {"clients": 3, "rounds": 0, "model": "mlp", "partition": "iid"}
+    made = pflrepro.Store(tmp_path / "store", behind=tmp_path / "none")
+    each = [pflrepro.Experiment.for_dataset("fedavg", "digits", min_size=size, **asked) for size in (None, 10)]
+    pflrepro.run(each, store=made, progress=False, backend="loop", workers=1)
+    assert [len(pflrepro.browse(made, min_size=wanted).frame) for wanted in (None, 10, [None, 10])] == [1, 1, 2]
 
 
 def test_the_table_needs_no_network_and_holds_every_line(store: pflrepro.Store) -> None:

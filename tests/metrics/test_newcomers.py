@@ -151,3 +151,14 @@ def test_a_part_of_a_federation_has_the_same_samples(later) -> None:
     assert part.clients == 2 and part.x is later.x
     assert [rows.tolist() for rows in part.rows["train"]] == [later.rows["train"][i].tolist() for i in (3, 1)]
     assert part.sizes("test").tolist() == later.sizes("test")[[3, 1]].tolist()
+
+
+def test_what_a_protocol_has_of_its_own_in_the_first_round_is_none_of_the_newcomers(later) -> None:
+    """First weights of their own, a first round of one step: new clients start at the trained server, with the usual steps."""
+    first = trained("fedavg", local_steps=2, first_steps=1, first_weights="slots")
+    usual = trained("fedavg", local_steps=2)
+    usual.replicas[0].server = first.replicas[0].server
+    for how in ("own", "plain"):
+        found = [newcomers(each, later, how=how, epochs=1).values for each in (first, usual)]
+        np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(tuned(first, epochs=0).values, share(first))

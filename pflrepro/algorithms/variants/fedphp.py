@@ -34,7 +34,7 @@ class PlatformFedPHP(FedPHP):
     revision: ClassVar[int] = 2  # 2: the teacher's batch norm
 
     def inherited(self, client: Tree, ctx: Context) -> Tensor:
-        return self.inheritance * (ctx.scalars.t / ctx.task.rounds).clamp(0, 1)
+        return self.inheritance * (ctx.scalars.t / max(ctx.task.rounds, 1)).clamp(0, 1)
 
     def model(self, common: Tree, own: Tree, client: Tree, ctx: Context) -> Tree:
         received = super().model(common, own, client, ctx) | ctx.pick(common.params, "shared")

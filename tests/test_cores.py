@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
-from pflrepro.cores import usable_cores
+import pflrepro
+from pflrepro.cores import may_start_processes, usable_cores, usual_workers
 
 
 def test_a_limited_process_counts_its_own_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,3 +21,14 @@ def test_elsewhere_all_cores_count(monkeypatch: pytest.MonkeyPatch, found: int |
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: found)
     assert usable_cores() == cores
+
+
+def test_a_process_that_may_have_no_children_works_alone(monkeypatch) -> None:
+    monkeypatch.setattr("pflrepro.cores.usable_cores", lambda: 3)
+    assert may_start_processes() and usual_workers() == 3
+    monkeypatch.setattr("multiprocessing.current_process", lambda: SimpleNamespace(daemon=True))
+    assert not may_start_processes() and usual_workers() == 1
+    made = pflrepro.simulate(
+        pflrepro.Experiment.for_dataset("fedavg", "digits", clients=3, model="mlp"), rounds=1, backend="loop"
+    )
+    assert made.facts["workers"] == 1

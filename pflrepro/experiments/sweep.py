@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.cores import usable_cores
+from pflrepro.cores import may_start_processes, usable_cores
 from pflrepro.data.root import data_root as chosen_root
 from pflrepro.errors import Paused, RunFailed, UserError, check_range
 from pflrepro.experiments.callbacks import Callback, Watching
@@ -103,7 +103,7 @@ def sweep(
     launch = launcher if callable(launcher) else launcher_of(launcher)
     if jobs is not None:
         check_range("jobs", jobs, 1, integer=True)
-    if launch is processes and (jobs or usable_cores()) == 1:
+    if launch is processes and ((jobs or usable_cores()) == 1 or not may_start_processes()):
         launch = serial  # the single process is this one
     # what each task would refuse; which devices there are is known where it runs
     Machine(backend, checkpoint_every=checkpoint_every)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pflrepro.cores import usable_cores
+from pflrepro.cores import usual_workers
 from pflrepro.device import BACKENDS
 from pflrepro.errors import check_range, check_word
 from pflrepro.models.split import SplitModel
@@ -52,7 +52,7 @@ def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -
     name, workers, chunk, memory = request.backend, request.workers, request.chunk, request.memory
     check_word("backend", name, BACKENDS)
     on_cpu = dispatcher.device.type == "cpu"
-    workers = check_range("workers", workers if workers is not None else usable_cores(), 1, integer=True)
+    workers = check_range("workers", workers if workers is not None else usual_workers(), 1, integer=True)
     facts: dict[str, Any] = {"requested": name, "device": str(dispatcher.device), "dtype": str(dispatcher.dtype)}
     candidates: dict[str, Backend] = {"loop": Loop(workers if on_cpu else 1), "batched": Batched(), "graph": Graph()}
     if name == "auto" and on_cpu:

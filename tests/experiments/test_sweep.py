@@ -70,14 +70,14 @@ def test_a_callback_that_pauses_stops_a_sweep_in_this_process(launcher, store, e
     assert [one.experiment.algorithm for one in store.runs()] == ["fedavg"]
 
 
-def test_where_joblib_works_here_it_is_not_tied_to_the_life_of_another_process(store, engine, make, monkeypatch):
-    def follow(parent):
-        raise AssertionError("a worker ends when its parent is not the process that asked for it, as here")
-
-    monkeypatch.setattr("pflrepro.simulation.lifetime.follow", follow)
-    monkeypatch.setattr("joblib._parallel_backends.mp.current_process", lambda: SimpleNamespace(daemon=True))
-    with pytest.warns(UserWarning, match="setting n_jobs=1"):
-        runs = sweep([make.experiment(), make.experiment("local")], "processes", jobs=2, store=store, progress=False)
+@pytest.mark.parametrize(("jobs", "daemon"), [(1, False), (2, True)])
+def test_where_no_process_is_started_it_is_not_tied_to_the_life_of_another(
+    jobs, daemon, store, engine, make, monkeypatch
+):
+    """One job, or a worker of a pool, which may have no children: a worker's watch over its parent would end the caller."""
+    monkeypatch.setattr("pflrepro.simulation.lifetime.follow", lambda parent: pytest.fail("this is no worker"))
+    monkeypatch.setattr("multiprocessing.current_process", lambda: SimpleNamespace(daemon=daemon))
+    runs = sweep([make.experiment(), make.experiment("local")], "processes", jobs=jobs, store=store, progress=False)
     assert [one.rounds for one in runs] == [4, 4] and engine.built, "it was trained here"
 
 

@@ -226,9 +226,7 @@ def _alone(work: Work, parent: int, index: int, task: Task) -> tuple[int, str | 
 
     from pflrepro.simulation.lifetime import follow
 
-    if (
-        parent != os.getpid()
-    ):  # joblib works through a single job, or in a process that may have no children, where it is called
+    if parent != os.getpid():  # joblib may work where it is called, as within a thread of its own
         if parent:
             follow(parent)
         torch.set_num_threads(1)  # two threads a process on a shared machine cost up to 100 times

@@ -160,9 +160,8 @@ def train_all(jobs: Sequence[Job], store: Store, machine: Machine, watching: Wat
         raise failed[0]
     if failed:
         kind = UserError if all(isinstance(error, UserError) for error in failed) else RunFailed
-        raise kind(f"{len(failed)} of {len(packs(jobs))} trainings failed: " + "; ".join(map(str, failed))) from failed[
-            0
-        ]
+        said = "; ".join(map(str, failed))
+        raise kind(f"{len(failed)} of {len(packs(jobs))} trainings failed: {said}") from failed[0]
 
 
 def wait_for(job: Job, store: Store) -> None:

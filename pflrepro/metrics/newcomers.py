@@ -30,10 +30,8 @@ from pflrepro.trees import Tree, stack
 
 NETWORK = ("base", "head")
 HOW = ("own", "plain")
-ORDINARY = {
-    "first_weights": "common",
-    "first_steps": 0,
-}  # what a protocol has of its own in a run's first round is over
+# What a protocol has of its own in a run's first round is over.
+ORDINARY = {"first_weights": "common", "first_steps": 0}
 
 
 @dataclass(frozen=True, eq=False)

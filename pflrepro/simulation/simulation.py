@@ -167,6 +167,7 @@ class Simulation:
 
         Once everything is finished it does nothing.
         """
+        self.begin()
         with single_threaded(self.device):
             self._step()
 
@@ -178,7 +179,6 @@ class Simulation:
                 self._evaluate([np.zeros(self.task.clients, bool) for _ in self.replicas])
 
     def _step(self) -> None:
-        self.begin()
         if self.round >= self.settings.rounds:
             return
         started = now(self.device)

@@ -168,7 +168,7 @@ def wider(lead: tuple[str, str], other: tuple[str, str], source: str = "") -> Cl
 
 
 def rises(rows: Sequence[str], columns: Sequence[str] | None = None, source: str = "") -> Claim:
-    """The measure rises along the rows: its linear trend over their order is positive, in each column."""
+    """The measure rises along the rows: the line fitted over their order is higher at its end than at its start, in each column."""
     return _claim("rises", rows, columns, source)
 
 
@@ -259,7 +259,7 @@ def contrasts(claim: Claim, grid: Grid) -> list[tuple[Contrast, float]]:
             measured = [row for row in claim.rows if (row, column) in grid.samples]
             if len(measured) > 1:
                 slope = np.arange(len(measured)) - (len(measured) - 1) / 2
-                slope = slope / (slope**2).sum() * (1 if claim.form == "rises" else -1)
+                slope *= (len(slope) - 1) / (slope**2).sum() * (1 if claim.form == "rises" else -1)
                 said = f"{claim.form} from {name(measured[0])} to {name(measured[-1])}"
                 add(said, column, [((row, column), float(w)) for row, w in zip(measured, slope, strict=True)])
         elif claim.form == "peaks":
@@ -269,7 +269,7 @@ def contrasts(claim: Claim, grid: Grid) -> list[tuple[Contrast, float]]:
         elif claim.form == "within":
             points = dict(claim.more)["points"]
             for one, other in (claim.rows, claim.rows[::-1]):
-                said = f"{name(one)} > {name(other)} - {points:g}"
+                said = f"{name(one)} > {name(other)}, less {points:g}"
                 add(said, column, [((one, column), 1.0), ((other, column), -1.0)], -points)
     return found
 
@@ -293,12 +293,13 @@ def _merged(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
     k, merged = int(dict(claim.more)["k"]), []
     rivals = len(grid.rows) - 1
     for column in dict.fromkeys(each.column for each in tested):
-        mine = sorted((each for each in tested if each.column == column), key=_confidence)
+        mine = sorted((each for each in tested if each.column == column), key=_strength)
         if len(mine) < k:
             continue
         outcome = RISING if any(each.outcome == RISING for each in mine) else mine[k - 1].outcome
         places = tuple(place for place in mine[0].places if place[0] == claim.rows[0])  # of rivals it says nothing
-        said = f"{grid.labels[claim.rows[0]]} among the best {k}"
+        rival = next(row for row, _ in mine[k - 1].places if row != claim.rows[0])
+        said = f"{grid.labels[claim.rows[0]]} among the best {k} (rival: {grid.labels[rival]})"
         made = replace(mine[k - 1], said=said, outcome=outcome, places=places)
         better = sum(each.outcome == KEPT for each in mine)
         if outcome == KEPT and better <= rivals - k:
@@ -308,9 +309,10 @@ def _merged(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
     return merged
 
 
-def _confidence(outcome: Outcome) -> float:
-    """From -1, shown to be reversed, to 1, shown as claimed."""
-    return 0.0 if math.isnan(outcome.p) else math.copysign(1.0 - outcome.p, outcome.difference)
+def _strength(outcome: Outcome) -> tuple[float, float]:
+    """Orders rivals, the strongest first: by the test, from -1, shown to be better, to 1, shown to be worse; then by the difference."""
+    shown = 0.0 if math.isnan(outcome.p) else math.copysign(1.0 - outcome.p, outcome.difference)
+    return shown, outcome.difference
 
 
 def _test(contrast: Contrast, bound: float, grid: Grid, source: str) -> Outcome:
@@ -336,7 +338,7 @@ def _over_seeds(values: np.ndarray) -> tuple[float, str]:
     count = len(values)
     if np.ptp(values) < EQUAL:
         p = paired(values, np.zeros(count), "permutation").p if abs(values).max() > EQUAL else 1.0
-        return p, f"sign flips over {count} seeds"
+        return p, _flips(count, "seeds")
     return paired(values, np.zeros(count), "t").p, f"paired t over {count} seeds"
 
 
@@ -344,7 +346,7 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
     """Sign flips of the clients' contrasts, each weighted as it counts in the number."""
     found = [sample.clients.get(seed) for sample, _ in samples]
     if any(each is None for each in found):
-        return math.nan, "none: one seed, and no value a client"
+        return math.nan, "none: one seed, and not a mean over clients"
     weights, each = found[0][1], samples[0][0].each
     kinds = [sample.each for sample, _ in samples]
     if len(kinds) == 2 == len(set(kinds)):
@@ -354,7 +356,13 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
         return math.nan, "none: one seed, and other clients"
     contrast = sum(w * each[0] for each, (_, w) in zip(found, samples, strict=True)) - bound
     p = paired(weights * contrast, np.zeros(len(weights)), "permutation").p
-    return p, f"sign flips over {len(weights)} {each}"
+    return p, _flips(len(weights), each)
+
+
+def _flips(count: int, each: str) -> str:
+    """The test in words; where too few are flipped for any p to decide, the least that there can be."""
+    least = 2.0 ** (1 - count)
+    return f"sign flips over {count} {each}{'' if least < ALPHA else f', which cannot give a p below {least:.2g}'}"
 
 
 @dataclass(frozen=True)

@@ -289,8 +289,8 @@ FIGURE1 = Artefact(
         Layers("fedavg", tuple(f"{when}/{layer}" for when in ("before", "after") for _, layer in CNN_LAYERS), name="c"),
         Table(),
     ),
-    about="FedAvg's features before and after a local training: after it they gather by client, and the description of the labels "
-    "becomes longer at every layer. Data set of the pictures [recalled].",
+    about="FedAvg's features before and after a local training. The paper says: after it they gather by client, and the description "
+    "of the labels becomes longer at every layer. Data set of the pictures [recalled].",
 )
 FIGURE3 = Artefact(
     "dbe/figure3",
@@ -332,7 +332,7 @@ FIGURE5 = Artefact(
     ),
     views=(Planes((Shot("fedavg+dbe", "agnews"),), numbers=("class separation",), named=True),),
     sources=("dbe_table5", LEADERBOARD),
-    about="t-SNE of DBE's generic features of four kinds of news, coloured by kind: four groups.",
+    about="t-SNE of DBE's generic features of four kinds of news, coloured by kind. The paper shows four groups.",
 )
 
 FIGURE4 = Artefact(

@@ -74,7 +74,7 @@ FIGURE3 = toy(
         "after": ("seen_after", "predictions for X_2 within the first five classes, after", 100.0),
     },
     claims=(rises_across("fedavg", ("before", "after"), source="FedBR section 3, Figure 3"),),
-    views=(ClassBars(predictions, "%", name=""), Table()),
+    views=(ClassBars(predictions, "predictions (%)", name=""), Table()),
     about="The model of Figure 2 after local training on the first five classes: its output for one sample of class 8, and its "
     "predictions for all samples of the other five. The paper claims that only classes that the client has are predicted.",
 )

@@ -22,6 +22,7 @@ FIGURE2 = Artefact(
     columns=(column("ten", TEN_CLIENTS),),
     scales=scales(fast(30, "a quarter of the training data, 30 rounds, tests every 5", every=5, share=0.25), seeds=1),
     views=(
+        Counts((ShownPartition(TEN_CLIENTS, "fmnist_pat2_n10"),), name="a"),
         Planes(
             (
                 Shot("fedper", "ten", title="(b) FedPer"),
@@ -30,7 +31,6 @@ FIGURE2 = Artefact(
             ),
             numbers=(_BY_CLIENT_AND_CLASS, "class separation"),
         ),
-        Counts((ShownPartition(TEN_CLIENTS, "fmnist_pat2_n10"),), name="a"),
     ),
     about="(a) How the pathological setting divides 70,000 images among ten clients; (b-d) t-SNE of the features of FedPer, FedProto "
     "and GPFL. The paper says: GPFL has one island a client and class, FedPer's classes overlap. Which of GPFL's vectors is drawn is "
@@ -53,8 +53,9 @@ FIGURE3 = Artefact(
     ),
     claims=(best("gpfl", source="GPFL section 4.3: GPFL is highest and keeps it"),),
     views=(Curves(("accuracy", "train_loss"), smooth=5, name=""), Table()),
-    about="Test accuracy and training loss over 200 rounds, four clients, one a kind of product; smoothed. The paper's loss of GPFL is "
-    "that of its personal route [inferred: its full loss cannot fall as low]; ours is the cross-entropy by itself.",
+    about="Test accuracy and training loss over rounds (in the paper 200), four clients, one a kind of product; smoothed. The paper's "
+    "loss of GPFL is that of its personal route [inferred: its full loss cannot fall as low]; ours is the cross-entropy without GPFL's "
+    "other terms.",
 )
 
 ARTEFACTS = (FIGURE2, FIGURE3)

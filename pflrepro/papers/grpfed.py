@@ -220,8 +220,9 @@ FIGURE1 = Artefact(
         Table(),
     ),
     about="(a) Features of FedAvg's model, coloured by patient; the paper does not say what its t-SNE is of [?]. (b) The "
-    "long-tailed classes of all beats and of selected patients. (c) Macro-F1 of FedAvg's model on all test beats and on "
-    "those of selected patients: the paper shows that patients far from the whole fare worse.",
+    "long-tailed classes of all beats and of selected patients, in brackets how far they are from the whole (total variation). (c) "
+    "Macro-F1 of FedAvg's model on all test beats and on those of selected patients: the paper shows that patients far from the whole "
+    "fare worse.",
 )
 
 ARTEFACTS = (TABLE1, FIGURE1, FIGURE3, FIGURE4, FIGURE5)

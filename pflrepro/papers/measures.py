@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.algorithms.registry import about
 from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Run
@@ -325,7 +326,7 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
         each = None if found.clients is None else found.clients / other.number
         return replace(found, number=found.number / other.number, clients=each)
 
-    title = f"{measure.title}, relative to {row}"
+    title = f"{measure.title}, relative to {about(row).title}"
     name = f"{measure.name}-to-{row}"
     return replace(measure, name=name, title=title, of=of, unit="times", bounds=(0.0, math.inf))
 

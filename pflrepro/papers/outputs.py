@@ -24,6 +24,7 @@ from pflrepro.papers.texts import markdown
 from pflrepro.style import style
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from pflrepro.experiments.result import Run
@@ -36,8 +37,8 @@ def folder(out: str | Path = "") -> Path:
 
 
 def write(study: Studied, out: str | Path = "") -> list[Path]:
-    """Write `<out>/<paper>/<artefact>.{pdf,png,csv,tex,md}` (more pictures: `<artefact>-<name>.*`; `.tex` of what has tables); gives
-    the paths.
+    """Write `<out>/<paper>/<artefact>.{pdf,png,csv,tex,md}` (more pictures and their numbers: `<artefact>-<name>.*`; `.tex` of what has
+    tables); gives the paths.
 
     Outputs of a stand-in are named `<artefact>-smoke`, so that they never replace real ones; the runs behind others are exported to
     `<out>/runs`. Each file is written to a temporary name and renamed.
@@ -52,10 +53,8 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     written: list[Path] = []
     for name, figure in study.figures().items():
         written += [_picture(place / f"{stem}{f'-{name}' if name else ''}.{end}", figure) for end in ("pdf", "png")]
-    frames = [found for view in study.artefact.views if (found := view.frame(study)) is not None]
-    frame = frames[0] if frames else study.frame
-    table, page = place / f"{stem}.csv", place / f"{stem}.md"
-    _atomically(table, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
+    csvs = [_csv(place / f"{stem}{f'-{name}' if name else ''}.csv", frame) for name, frame in _frames(study).items()]
+    page = place / f"{stem}.md"
     if tables := study.tables():
         written.append(place / f"{stem}.tex")
         tex = Tables(caption(study), tables).to_latex()
@@ -65,7 +64,21 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     if not stand_in:
         for run in behind(study):
             compact.export(run, folder(out) / "runs", study.store.folder(run.id))
-    return [*written, table, page]
+    return [*written, *csvs, page]
+
+
+def _frames(study: Studied) -> dict[str, pd.DataFrame]:
+    """The numbers behind what is shown: of views by the view's name, and the cells under "" or, where a view has that, `cells`."""
+    found = ((getattr(view, "name", ""), view.frame(study)) for view in study.artefact.views)
+    frames = {name: frame for name, frame in found if frame is not None}
+    if "" in frames and not study.artefact.trains:
+        return frames
+    return frames | {"cells" if "" in frames else "": study.frame}
+
+
+def _csv(path: Path, frame: pd.DataFrame) -> Path:
+    _atomically(path, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
+    return path
 
 
 def shown_scale(artefact: Artefact, out: str | Path = "") -> str | None:
@@ -111,7 +124,7 @@ def report(study: Studied, files: Iterable[str] = ()) -> str:
     """The page beside the outputs: picture, the paper's shape, claims, provenance; markdown without absolute paths."""
     artefact = study.artefact
     parts = [f"# {artefact.title}", artefact.about, f"*{caption(study)}*"]
-    parts += [f"![{artefact.title}]({name})" for name in files if name.endswith(".png")]
+    parts += [f"![{artefact.title}{_part(artefact, name)}]({name})" for name in files if name.endswith(".png")]
     said: set[str] = set()
     for view in artefact.views:
         table = view.table(study)
@@ -130,6 +143,12 @@ def report(study: Studied, files: Iterable[str] = ()) -> str:
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
+def _part(artefact: Artefact, name: str) -> str:
+    """Which of an artefact's pictures a file is, ", part b", or nothing."""
+    stem = name.rpartition(".")[0].removeprefix(artefact.id.split("/", 1)[1]).removeprefix("-smoke").removeprefix("-")
+    return f", part {stem}" if len(stem) == 1 else f", {stem}" if stem else ""
+
+
 def _verdicts(study: Studied) -> list[str]:
     counts = study.frame["verdict"].value_counts()
     lines = [f"* {counts[word]} {marked(word)}: {VERDICTS[word]}." for word in VERDICTS if word in counts]
@@ -137,17 +156,19 @@ def _verdicts(study: Studied) -> list[str]:
 
 
 def _how_decided(study: Studied) -> str:
-    over = "over clients: other clients, not other seeds"
+    over = "over clients: they say what other clients would give, not what other seeds would"
     if study.artefact.timed:
-        over = "over tested rounds: one machine at one hour"
-    several = {len(cell.runs) > 1 for cell in study.cells.values() if cell.runs}
-    if True in several:
-        over = "over seeds" if several == {True} else f"over seeds where all that is compared has several, else {over}"
+        over = "over tested rounds: they say nothing of another machine or hour"
+    seeds = {len(cell.runs) for cell in study.cells.values() if cell.runs}
+    if max(seeds, default=0) > 1:
+        over = f"over seeds where all that is compared has several, else {over}" if 1 in seeds else "over seeds"
     if not study.counts.tests:
         return f"* {study.counts}; there was nothing to test with, as the table says."
+    common = " Differences are over the seeds that all that is compared has." if len(seeds) > 1 else ""
     return (
-        f"* {study.counts}.\n* Two-sided tests {over}; kept or broken where a claim's own p is below {ALPHA:g}, undecided "
-        "above, which does not mean equal. *p after Holm* (1979) is corrected over all claims of this page."
+        f"* {study.counts}.\n* A difference is positive where it is as claimed.{common}\n* Two-sided tests {over}; kept or broken "
+        f"where a claim's own p is below {ALPHA:g}, undecided above, which does not mean equal. *p after Holm* (1979) is corrected "
+        "over all claims of this page."
     )
 
 

@@ -186,5 +186,6 @@ THEOREM1 = Artefact(
     scales=every_scale("computed; no data, no training"),
     views=(Exact(theorem1, _pictures),),
     about="E||mu~ - mu||^2 of mu~ = beta (own mean) + (1 - beta) (mean of all): bias against variance. Ten clients with ten features, "
-    "20 samples for the client in question and 50 for each of the others; shift: its distance to the mean of all.",
+    "20 samples for the client in question and 50 for each of the others; shift: its distance to the mean of all. Solid lines: "
+    "exact; marks: means of draws, with two standard errors.",
 )

@@ -29,8 +29,8 @@ EQUAL = "equal to the reference"  # of what is counted, see `papers.shown_partit
 VERDICTS = {
     WITHIN: "the difference is at most the tolerance",
     f"ordering {KEPT}": "a test shows at least one claim about this cell, none reversed",
-    f"ordering {UNDECIDED}": "no test decides a claim about this cell; that does not mean equal: few seeds have little power",
-    f"ordering {RISING}": "an unfinished curve: neither kept nor broken",
+    f"ordering {UNDECIDED}": "no test decides a claim about this cell, which does not mean equal: few seeds or clients tell little",
+    f"ordering {RISING}": "a curve behind it still rises at the end of its rounds: neither kept nor broken",
     f"ordering {BROKEN}": "a test shows at least one claim about this cell reversed",
     DIFFERS: "outside the tolerance at the paper's setting, and no claim could be checked",
     UNJUDGED: "less than the paper's setting or other data, and no claim to check",

@@ -31,7 +31,7 @@ def caption(study: Studied) -> str:
     run = [cell for cell in study.cells.values() if cell.runs]
     if not run:
         return f"scale {study.scale.name}: nothing run yet"
-    data = ", ".join(dict.fromkeys(study.setting(cell.column).label for cell in run))
+    data = " and ".join(dict.fromkeys(study.setting(cell.column).label for cell in run))
     seeds = span((len(cell.runs) for cell in run), "seed")
     rounds = span((cell.rounds for cell in run), "round")
     rules = "; ".join(dict.fromkeys(cell.measure.rule for cell in run if cell.measure.rule))

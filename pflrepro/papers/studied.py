@@ -128,7 +128,8 @@ class Studied:
             experiments = self.experiments(row, column)
         except UserError as error:
             return {}, str(error)
-        there, reason = {}, "no finished run in the store"
+        of_scale = row in (*self.trained, *self.artefact.chosen_rows(self.scale))
+        there, reason = {}, "no finished run in the store" if of_scale else f"not part of the scale {self.scale.name}"
         for experiment in experiments:
             try:
                 run = self.find(experiment)

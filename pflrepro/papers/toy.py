@@ -66,7 +66,8 @@ def predictions(study: Any) -> pd.DataFrame | None:
         "(b) predictions for all samples of the other classes": "shares",
     }
     shown = pd.DataFrame({title: 100.0 * found[name] for title, name in titles.items()})
-    return shown.set_axis(shown.index.astype(str))
+    own = len(shown) // 2
+    return shown.set_axis([f"class {label}{', its own' if label < own else ''}" for label in shown.index])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from pflrepro.errors import UserError
 from pflrepro.style import BLACK, BLUE, GREY, style
-from pflrepro.viz.dots import NumberPanel
+from pflrepro.viz.dots import NumberPanel, whisker
 from pflrepro.viz.panels import filled, legend, panels
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ TITLES = 80  # characters of all their titles on a line
 
 def bar_figure(drawn: Sequence[NumberPanel], strong: Collection[str] = ()) -> Figure:
     """One panel each, a bar a row from the top, its number behind it; pale and hatched: less than the paper's setting; a dashed line
-    across: printed. Bars begin at zero. `UserError` without a panel."""
+    across: printed; "not run" where there is neither. Bars begin at zero. `UserError` without a panel."""
     most = max((len(panel.numbers) for panel in drawn), default=0)
     printed = any(not math.isnan(each.published) for panel in drawn for each in panel.numbers)
     with style():
-        titles, above = filled(*(panel.title for panel in drawn))
-        xlabels, below = filled(*(panel.xlabel for panel in drawn))
+        titles, above = filled([panel.title for panel in drawn], across=2)
+        xlabels, below = filled([panel.xlabel for panel in drawn], across=2)
         figure, axes = panels(len(drawn), 0.7 + 0.2 * most + above + below, ["published"] if printed else [], 2)
         for axis, panel, title, xlabel in zip(axes, drawn, titles, xlabels, strict=True):
             ends = [0.0]
@@ -37,10 +37,12 @@ def bar_figure(drawn: Sequence[NumberPanel], strong: Collection[str] = ()) -> Fi
                 fill = {"color": each.look.ink} if each.full else {"fc": "white", "ec": each.look.ink, "hatch": "////"}
                 if not math.isnan(each.ours):
                     axis.barh(place, each.ours, height=0.7, label=f"_{each.row}", **fill)
-                    axis.errorbar(each.ours, place, xerr=spread, color=BLACK, capsize=2, elinewidth=0.8)
+                    axis.errorbar(each.ours, place, xerr=whisker(spread), color=BLACK, capsize=2, elinewidth=0.8)
                     end = np.nanmax([each.ours + spread, each.published])
                     axis.annotate(f"{each.ours:.3g}", (end, place), (4, 0), **_BESIDE)
                     ends.append(end)
+                elif math.isnan(each.published):
+                    axis.annotate("not run", (0.0, place), (4, 0), color=GREY, **_BESIDE)
                 if not math.isnan(each.published):
                     axis.plot([each.published] * 2, [place - 0.45, place + 0.45], "--", color=BLACK, lw=1, label="_")
                     ends.append(each.published)

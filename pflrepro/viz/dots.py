@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,12 +47,14 @@ class NumberPanel:
 
 def dot_figure(drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collection[str] = ()) -> Figure:
     """The panels; rows from the top as given, the labels of `strong` in bold. Filled: ours; hollow: ours at less than the paper's
-    setting; grey bars: printed. Whiskers are spreads. `UserError` without a panel."""
+    setting; grey bars: printed. Whiskers are spreads. Panels of one measure have one range, unless that shrinks one to less than half.
+    `UserError` without a panel."""
     places = {row: len(rows) - 1 - place for place, row in enumerate(rows)}
-    titles, above = filled(*(panel.title for panel in drawn))
-    xlabels, below = filled(*(panel.xlabel for panel in drawn))
+    long = max(map(len, rows), default=0) > LABEL
+    titles, above = filled([panel.title for panel in drawn], wide=long)
+    xlabels, below = filled([panel.xlabel for panel in drawn], wide=long)
     with style():
-        height, long = 0.75 + 0.15 * len(rows) + above + below, max(map(len, rows), default=0) > LABEL
+        height = 0.75 + 0.15 * len(rows) + above + below
         figure, axes = panels(len(drawn), height, [OURS, LESS, PRINTED], wide=long, sharey=True)
         for axis, panel, title, xlabel in zip(axes, drawn, titles, xlabels, strict=True):
             for number in panel.numbers:
@@ -65,9 +67,21 @@ def dot_figure(drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collec
             axis.set_yticks(list(places.values()), list(places))
             for label in axis.get_yticklabels():
                 label.set_fontweight("bold" if label.get_text() in strong else "normal")
+        _share(dict(zip(axes, (panel.xlabel for panel in drawn), strict=True)))
         _keys(axes[0], drawn)
-        legend(figure, axes)
+        legend(figure, axes, least=1 if any(not each.full for panel in drawn for each in panel.numbers) else 2)
     return figure
+
+
+def _share(labels: Mapping[Axes, str]) -> None:
+    """One range for the panels of one measure, so that they can be compared, where none gets too narrow to be read."""
+    for xlabel in set(labels.values()):
+        alike = [axis for axis, label in labels.items() if label == xlabel]
+        ends = [axis.get_xlim() for axis in alike]
+        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+        if high - low <= 2 * min(end[1] - end[0] for end in ends):
+            for axis in alike:
+                axis.set_xlim(low, high)
 
 
 def _draw(axis: Axes, number: Number, place: int) -> None:
@@ -76,10 +90,18 @@ def _draw(axis: Axes, number: Number, place: int) -> None:
         how = {"marker": "|", "ms": 8, "mew": 1.4, "color": GREY, "elinewidth": 3.0, "alpha": 0.7}
         axis.errorbar(number.published, place, xerr=spread, ls="none", label=f"_{PRINTED}", zorder=2, **how)
     if not math.isnan(number.ours):
-        spread = 0.0 if math.isnan(number.spread) else number.spread
-        ink = number.look.ink
-        how = {"fmt": number.look.marker, "color": ink, "mfc": ink if number.full else "white", "ms": 4.5}
-        axis.errorbar(number.ours, place, xerr=spread, capsize=2, elinewidth=0.8, label="_ours", zorder=3, **how)
+        ink = (
+            number.look.colour
+        )  # the row's name stands beside it: no need to mute a baseline, and thin lines must be seen
+        how = {"fmt": number.look.marker, "color": ink, "mfc": ink if number.full else "white", "ms": 4.5, "mew": 0.8}
+        axis.errorbar(
+            number.ours, place, xerr=whisker(number.spread), capsize=2, elinewidth=0.8, label="_ours", zorder=3, **how
+        )
+
+
+def whisker(spread: float) -> float | None:
+    """The length of an error bar; None, no bar, where there is no spread, as of one seed."""
+    return spread if spread > 0 else None
 
 
 def _keys(axis: Axes, drawn: Sequence[NumberPanel]) -> None:
@@ -90,6 +112,6 @@ def _keys(axis: Axes, drawn: Sequence[NumberPanel]) -> None:
         (LESS, "white", any(not math.isnan(each.ours) and not each.full for each in numbers)),
     ):
         if there:
-            axis.plot([], [], "o", ms=4.5, color="black", mfc=fill, label=label)
+            axis.plot([], [], "o", ms=4.5, mew=0.8, color="black", mfc=fill, label=label)
     if any(not math.isnan(each.published) for each in numbers):
         axis.plot([], [], "|", ms=8, mew=1.4, color=GREY, label=PRINTED)

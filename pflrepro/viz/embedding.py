@@ -151,8 +151,8 @@ def _count(snapshots: Sequence[Snapshot], colour: str) -> int:
 
 
 def _hues(count: int) -> np.ndarray:
-    """Ten that people with any colour vision tell apart; of more, hues around the colour circle."""
-    return to_rgba_array(TEN[:count]) if count <= len(TEN) else colormaps["hsv"](np.arange(count) / count)
+    """Ten that people with any colour vision tell apart; of more, from dark to light, in an order that they see."""
+    return to_rgba_array(TEN[:count]) if count <= len(TEN) else colormaps["viridis"](np.linspace(0, 1, count))
 
 
 def _bar(figure: Figure, panels: list[Axes], colour: str, count: int, names: Sequence[str] = ()) -> None:

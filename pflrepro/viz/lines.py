@@ -69,12 +69,16 @@ def line_figure(drawn: Sequence[LinePanel], measured: bool = False, across: int 
     labels = list(dict.fromkeys(line.label for panel in drawn for line in panel.lines))
     if not labels:
         raise UserError("there is no curve to draw")
-    titles, above = filled(*(panel.title for panel in drawn))
+    wide = len(labels) > MANY
+    titles, above = filled([panel.title for panel in drawn], across, wide)
     with style():
-        figure, axes = panels(len(drawn), 2.1 + above, labels, across, wide=len(labels) > MANY)
+        figure, axes = panels(len(drawn), 2.1 + above, labels, across, wide)
         for axis, panel, title in zip(axes, drawn, titles, strict=True):
+            # The first line of a panel is plain where its colour tells it from the others.
+            inks = [line.look.ink for line in panel.lines]
             for place, line in enumerate(panel.lines):
-                _draw(axis, line, place, len(panel.lines), measured)
+                marked = place > 0 or inks.count(inks[0]) > 1
+                _draw(axis, line, place, len(panel.lines), measured, marked)
             axis.set(title=title, xlabel=panel.xlabel, ylabel=textwrap.fill(panel.ylabel, 24))
             if panel.log:
                 axis.set_xscale("log")
@@ -88,15 +92,15 @@ def line_figure(drawn: Sequence[LinePanel], measured: bool = False, across: int 
     return figure
 
 
-def _draw(axis: Axes, line: Line, place: int, count: int, measured: bool) -> None:
+def _draw(axis: Axes, line: Line, place: int, count: int, measured: bool, marked: bool) -> None:
     spread = np.zeros_like(line.y) if line.spread is None else np.nan_to_num(line.spread)
     if measured:
         bars = {"yerr": spread, "capsize": 2, "elinewidth": 0.8} if spread.any() else {"yerr": None}
         axis.errorbar(line.x, line.y, marker=line.look.marker, label=line.label, **line.look.line, **bars)
     else:
         step = max(1, len(line.x) // MARKS)
-        # The first line of a panel is plain, the others have markers, each at other places: they can be told apart in grey.
-        marks = {"marker": line.look.marker, "markevery": (place * step // count, step)} if place else {}
+        # Each line has its markers at other places: they can be told apart in grey.
+        marks = {"marker": line.look.marker, "markevery": (place * step // count, step)} if marked else {}
         axis.plot(line.x, line.y, label=line.label, **line.look.line, **marks)
         if spread.any():
             band = {"color": line.look.ink, "alpha": 0.15, "lw": 0}

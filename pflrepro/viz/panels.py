@@ -27,11 +27,11 @@ def panels(
 ) -> tuple[Figure, list[Axes]]:
     """A figure with `count` panels, each `height` inches high, and room for a legend of `labels`.
 
-    One panel is a column of text wide (`wide`: a page), several are a page wide, at most `across` beside each other.
+    One panel is a column of text wide (`wide`: a page), several are a page wide, at most `across` beside each other, four in a square.
     """
     if count < 1:
         raise UserError("there is nothing to draw: no panel")
-    across = min(across, count)
+    across = _beside(count, across)
     down = math.ceil(count / across)
     width = PAGE if wide or count > 1 else COLUMN
     below = LEGEND_LINE * math.ceil(len(labels) / _columns(labels, width)) if labels else 0.0
@@ -45,19 +45,26 @@ def panels(
     return figure, made[:count]
 
 
-def filled(*texts: str) -> tuple[list[str], float]:
-    """Titles or labels of panels in lines that fit one of three panels, and the inches that their further lines take."""
-    found = [textwrap.fill(text, LABEL) for text in texts]
+def filled(texts: Sequence[str], across: int = 3, wide: bool = False) -> tuple[list[str], float]:
+    """Titles or labels of `panels`, one each, in lines that fit, and the inches that their further lines take."""
+    beside = _beside(len(texts), across)
+    width = PAGE if wide or len(texts) > 1 else COLUMN
+    found = [textwrap.fill(text, int(3 * LABEL * width / PAGE / beside)) for text in texts]
     return found, LABEL_LINE * max((text.count("\n") for text in found), default=0)
 
 
-def legend(figure: Figure, drawn: Sequence[Axes]) -> None:
-    """One entry a label, those of all panels, below them; none where there is a single one."""
+def _beside(count: int, across: int) -> int:
+    """How many of `count` panels stand beside each other."""
+    return 2 if count == 4 and across == 3 else max(1, min(across, count))
+
+
+def legend(figure: Figure, drawn: Sequence[Axes], least: int = 2) -> None:
+    """One entry a label, those of all panels, below them; none where there are fewer than `least`."""
     found: dict[str, object] = {}
     for panel in drawn:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    if len(found) > 1:
+    if len(found) >= least:
         found |= {label: found.pop(label) for label in LAST if label in found}
         columns = _columns(list(found), figure.get_figwidth())
         figure.legend(found.values(), found, loc="outside lower center", ncols=columns, columnspacing=1.2)

@@ -37,8 +37,9 @@ def trade_off(settings: Mapping[str, Setting], draws: int = 2000, seed: int = 0)
             found = simulate(setting, coarse, draws, seed)
             panel.plot(fine, risk(setting, fine).total, color=colour)
             panel.plot(fine, risk(setting, fine, cross=False).total, "--", color=colour, lw=0.8)
-            drawn = {"ls": "none", "marker": MARKERS[place % len(MARKERS)], "ms": 3.5, "label": name}
-            panel.errorbar(coarse, found.mean, 2 * found.standard_error, color=colour, **drawn)
+            drawn = {"ls": "none", "marker": MARKERS[place % len(MARKERS)], "ms": 3.5, "color": colour}
+            panel.errorbar(coarse, found.mean, 2 * found.standard_error, **drawn)
+            panel.plot([], [], label=name, **drawn)
             panel.plot(best, float(risk(setting, best).total), "*", ms=9, mfc="white", color=colour, zorder=4)
         panel.plot([], [], "--", color=GREY, lw=0.8, label=INDEPENDENT)
         panel.plot([], [], "*", ms=9, mfc="white", ls="none", color=GREY, label=BEST)

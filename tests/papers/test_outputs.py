@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from helpers.runs import fill, make_artefact
+from matplotlib.figure import Figure
 
 from pflrepro.errors import UserError
 from pflrepro.experiments.store import Store
@@ -16,6 +18,7 @@ from pflrepro.papers import outputs
 from pflrepro.papers.artefact import Scale, row
 from pflrepro.papers.studies import Study
 from pflrepro.papers.views.table import Table
+from pflrepro.papers.views.view import Shown
 
 
 @pytest.fixture
@@ -57,8 +60,11 @@ def test_a_page_says_how_is_tested_what_has_one_seed_and_what_has_several(make) 
     mixed = make()
     fill(mixed, "fedavg", "skewed", [10, 60, 50])
     fill(mixed, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
-    said = "* Two-sided tests over seeds where all that is compared has several, else over clients: other clients, not other"
-    assert said in outputs.report(mixed)
+    text = outputs.report(mixed)
+    assert (
+        "* Two-sided tests over seeds where all that is compared has several, else over clients: they say what" in text
+    )
+    assert "* A difference is positive where it is as claimed. Differences are over the seeds that all that is" in text
 
 
 def test_what_two_views_say_alike_stands_once_on_the_page(make) -> None:
@@ -75,6 +81,39 @@ def test_the_table_for_latex_has_the_marks_of_the_page(shown: Study, tmp_path: P
     assert r"FedAvg & 85.85 $\pm$ 0.19 & 60.00 $\pm$ 0.00 [-25.85] $\checkmark$ \\" in text
     drawn = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     assert drawn.isascii() and drawn.count(r"\begin{tabular}") == drawn.count(r"\end{tabular}") == 1
+
+
+@dataclass(frozen=True)
+class Counted(Shown):
+    """A view with numbers and a picture of its own."""
+
+    name: str
+    numbers: tuple[int, ...]
+
+    def frame(self, study: Study) -> pd.DataFrame:
+        return pd.DataFrame({"count": self.numbers})
+
+    def figures(self, study: Study) -> dict[str, Figure]:
+        return {self.name: Figure()}
+
+
+@pytest.mark.parametrize(
+    ("names", "written"),
+    [
+        (("", "b"), {"fake.csv": "count", "fake-b.csv": "count", "fake-cells.csv": "artefact"}),
+        (("a", "b"), {"fake.csv": "artefact", "fake-a.csv": "count", "fake-b.csv": "count"}),
+    ],
+)
+def test_the_numbers_of_every_view_are_written_beside_the_cells(make, names, written, tmp_path: Path) -> None:
+    views = (Counted(names[0], (1, 2)), Counted(names[1], (3,)), Table())
+    found = make(of=make_artefact(views=views))
+    fill(found, "fedavg", "skewed", [10, 60, 50])
+    csvs = {path.name: pd.read_csv(path) for path in found.write(tmp_path) if path.suffix == ".csv"}
+    assert {name: csv.columns[0] for name, csv in csvs.items()} == written
+    assert csvs["fake-b.csv"]["count"].tolist() == [3]
+    text = (tmp_path / "demo" / "fake.md").read_text()
+    assert "![A fake, part b](fake-b.png)" in text
+    assert ("![A fake](fake.png)" if names[0] == "" else "![A fake, part a](fake-a.png)") in text
 
 
 def test_the_same_numbers_give_the_same_bytes_and_runs_are_exported_once(shown: Study, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_what_cannot_be_tested_is_said_to_and_rows_outside_the_scale_do_not_coun
     fill(study, "fedavg+dbe", "skewed", curve(90, 90))
     said = study.summary()
     assert said[0] == "2 of the 2 cells of scale fast were run, with 1 seed and 4 rounds."
-    lead = "2.00 from FedAvg, the next (no test: one seed, and no value a client)."
+    lead = "2.00 from FedAvg, the next (no test: one seed, and not a mean over clients)."
     assert said[1] == f"FMNIST: FedAvg+DBE has the best largest, 18.00 %, {lead}"
 
 

@@ -297,8 +297,12 @@ def test_missing_data_are_said_without_a_path_and_stop_nothing(store: Store, tmp
     assert reasons == {"data set fmnist not downloaded (pflrepro data get fmnist)"}
     read = study("dbe/table5", "fast", store=store, data_root=tmp_path / "none", revives=False)
     assert {cell.reason for (_, column), cell in read.cells.items() if column == "practical/fmnist"} == {
-        "no finished run in the store"
+        "no finished run in the store",
+        "not part of the scale fast",
     }, "what is only read looks the same on every machine"
+    assert read.cells["pfedme", "practical/fmnist"].reason == "not part of the scale fast"
+    asked = study("dbe/table5", "fast", store=store, data_root=tmp_path, methods=["pfedme"], revives=False)
+    assert asked.cells["pfedme", "practical/fmnist"].reason == "no finished run in the store"
     with pytest.raises(
         MissingData,
         match=r"^dbe/table5 at scale fast: data set fmnist not .*; without data work --scale smoke, and dbe/figure6$",

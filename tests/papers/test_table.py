@@ -60,7 +60,7 @@ def test_notes_say_the_unit_the_marks_and_what_was_not_run(shown: Study) -> None
         "ours: mean ± spread over seeds (population deviation); in brackets ours minus published",
         "Ditto: weight tuned by us",
         "≈ within tolerance: the difference is at most the tolerance",
-        "? ordering undecided: no test decides a claim about this cell; that does not mean equal: few seeds have little power",
+        "? ordering undecided: no test decides a claim about this cell, which does not mean equal: few seeds or clients tell little",
         "≠ differs: outside the tolerance at the paper's setting, and no claim could be checked",
         "5 cells: no finished run in the store",
         "1 cell (Ditto): 1 of 2 seeds run",

@@ -8,7 +8,7 @@ from helpers.pictures import check_print, labels, lines, panel_title
 from helpers.studies import DBE, FEDAVG, FEDPER, A, B, make_artefact, make_cell, make_study
 
 from pflrepro.errors import UserError
-from pflrepro.papers.artefact import STAND_IN
+from pflrepro.papers.artefact import STAND_IN, row
 from pflrepro.papers.views.curves import Curves
 from pflrepro.papers.views.layers import Layers
 
@@ -92,10 +92,35 @@ def test_only_the_level_of_the_same_measure_is_drawn():
     assert list(lines(panel)) == ["FedAvg"]
 
 
+def test_a_first_line_that_shares_its_colour_has_markers_too():
+    """FedAvg and FedProx are both black, FedPer is not."""
+    prox = row("FedProx")
+    made = {}
+    for other in (prox, FEDPER):
+        cells = [make_cell(each, A, [[10, 40, 70, 70]]) for each in (FEDAVG, other)]
+        study = make_study(make_artefact(rows=(FEDAVG, other)), cells)
+        made[other.label] = lines(Curves().figures(study)["curves"].axes[0])["FedAvg"].get_marker()
+    assert made == {"FedProx": "o", "FedPer": "None"}
+
+
 def test_smoothing_is_a_moving_mean():
     (panel,) = drawn(Curves(smooth=3), make_cell(FEDAVG, A, [[10, 40, 70, 70]])).axes
     np.testing.assert_allclose(lines(panel)["FedAvg"].get_ydata(), [25, 40, 60, 70])
-    assert "over 3 tests" in Curves(smooth=3).notes(None)[0]
+    study = make_study(make_artefact(), [make_cell(FEDAVG, A, [[10, 40]])])
+    assert "over 3 tests" in Curves(smooth=3).notes(study)[0]
+
+
+def test_notes_tell_of_what_is_drawn():
+    def said(cell, **how):
+        return " ".join(Curves(**how).notes(make_study(make_artefact(), [cell])))
+
+    one, two = make_cell(FEDAVG, A, [[10, 40]]), make_cell(FEDAVG, A, [[10, 40], [10, 50]], printed=(85.85, 0.2))
+    assert said(one, zoom=False) == ""
+    assert said(one) == "Curves: accuracies of long curves are shown from 10 points below the lowest line's best."
+    assert said(two, zoom=False) == (
+        "Curves: lines: mean over seeds; bands: population standard deviation; dashed: the published number."
+    )
+    assert said(two, kinds=("train_loss",)) == "Curves: lines: mean over seeds; bands: population standard deviation."
 
 
 def test_the_axis_of_long_curves_shows_where_they_end():

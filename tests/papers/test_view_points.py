@@ -1,6 +1,7 @@
 """Points and bars: ours beside what is printed, how less than the paper's setting is marked."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from helpers.pictures import check_print, labels, panel_title
 from helpers.studies import DBE, FEDAVG, FEDPER, A, B, make_artefact, make_cell, make_study
 
 from pflrepro.errors import UserError
+from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import REDUCED, STAND_IN, row
 from pflrepro.papers.measures import ACCURACY
 from pflrepro.papers.registry import find
@@ -21,6 +23,7 @@ from pflrepro.viz.bars import share_figure
 from pflrepro.viz.dots import Number, NumberPanel, dot_figure
 from pflrepro.viz.looks import Look, look
 
+FIGURES = Path(__file__).parents[2] / "figures"
 CELLS = (
     make_cell(FEDAVG, A, [[10, 84], [10, 88]], printed=(85.85, 0.2)),
     make_cell(FEDPER, A, printed=(90.0, float("nan"))),
@@ -36,12 +39,12 @@ def drawn(view, cells=CELLS, **changes):
 
 
 def bars(panel):
-    """(label, x, y, half of the whisker) of every mark."""
+    """(label, x, y, half of the whisker or None) of every mark."""
     found = []
     for bar in panel.containers:
-        point, _, (whisker,) = bar.lines
-        ends = whisker.get_segments()[0][:, 0]
-        found.append((bar.get_label(), *point.get_xydata()[0].tolist(), float(np.ptp(ends)) / 2))
+        point, _, whiskers = bar.lines
+        half = [float(np.ptp(whisker.get_segments()[0][:, 0])) / 2 for whisker in whiskers]
+        found.append((bar.get_label(), *point.get_xydata()[0].tolist(), *(half or [None])))
     return found
 
 
@@ -54,10 +57,11 @@ def test_ours_beside_the_published_with_both_spreads():
         ("_ours", 86.0, 2, 2.0),
         ("_published", 90.0, 1, 0.0),
         ("_published", 97.69, 0, 0.05),
-        ("_ours", 70.0, 0, 0.0),
+        ("_ours", 70.0, 0, None),  # one seed has no spread
     ]
     assert [each[0] for each in bars(left)] == [each[0] for each in expected]
-    np.testing.assert_allclose([each[1:] for each in bars(left)], [each[1:] for each in expected], atol=1e-9)
+    shown, wanted = (np.array([each[1:] for each in found], float) for found in (bars(left), expected))
+    np.testing.assert_allclose(shown, wanted, atol=1e-9)
     assert [each[:3] for each in bars(right)] == [("_ours", 40.0, 0)]
     assert left.get_xlabel() == "test accuracy (%)"
 
@@ -79,6 +83,28 @@ def test_less_than_the_papers_setting_is_hollow():
     full, hollow = (bar.lines[0] for bar in figure.axes[0].containers if bar.get_label() == "_ours")
     assert (full.get_markerfacecolor(), hollow.get_markerfacecolor()) == (full.get_color(), "white")
     assert labels(figure) == ["ours", "ours, less than the paper's setting", "published"]
+
+
+def test_where_all_is_hollow_the_legend_says_why():
+    assert labels(drawn(Points(), [CELLS[2]])) == ["ours, less than the paper's setting", "published"]
+    alone = drawn(Points(), [make_cell(DBE, A, [[10, 70]], level=REDUCED)])
+    assert labels(alone) == ["ours, less than the paper's setting"]
+    assert labels(drawn(Points(), [make_cell(DBE, A, [[10, 70]])])) == []
+    notes = [Points().notes(make_study(make_artefact(), [cell]))[0] for cell in (CELLS[0], CELLS[2], CELLS[3])]
+    assert [("hollow" in said, "as printed" in said) for said in notes] == [(False, True), (True, True), (False, False)]
+
+
+@pytest.mark.parametrize(("other", "shared"), [((50.0, 90.0), True), ((90.0, 99.0), False)])
+def test_panels_of_one_measure_share_their_range_unless_one_gets_too_narrow(other, shared):
+    """40 to 80 and 50 to 90 fit 40 to 90; of that 90 to 99 would have a sixth."""
+
+    def panel(measure, *values):
+        numbers = [Number(name, look("fedavg"), value) for name, value in zip("ab", values, strict=True)]
+        return NumberPanel("", measure, tuple(numbers))
+
+    panels = panel("accuracy", 40.0, 80.0), panel("accuracy", *other), panel("seconds", 1.0, 2.0)
+    one, two, seconds = (axis.get_xlim() for axis in dot_figure(panels, ["a", "b"]).axes)
+    assert (one == two) is shared and seconds[1] < 3
 
 
 def test_the_papers_own_row_is_bold():
@@ -114,6 +140,7 @@ def test_bars_of_groups_begin_at_zero_and_say_their_numbers():
     assert first.get_xlim()[0] == 0 and labels(figure) == ["ours", "published"]
     panels = drawn(Bars()).axes
     assert [panel_title(panel) for panel in panels] == ["FMNIST, practical", "Cifar100, practical"]
+    assert [text.get_text() for text in panels[1].texts] == ["not run", "not run", "40"], "a row keeps its place"
 
 
 def test_long_titles_and_measures_stand_in_lines_of_their_own():
@@ -167,10 +194,16 @@ def test_long_names_of_rows_leave_room_for_the_title() -> None:
     assert [figure.get_figwidth() for figure in shown] == [COLUMN, PAGE]
 
 
-def test_a_title_says_what_ours_are_made_on_where_it_is_something_else():
-    """From the committed runs: of Table 5 at less, of Table 3 on other data."""
-    titles = [panel_title(Study(f"dbe/{name}", "fast").figures()["points"].axes[0]) for name in ("table5", "table3")]
-    assert "ours" not in titles[0] and titles[1].replace("\n", " ") == "TINY, practical (ours: Cifar100, practical)"
+def test_a_title_says_what_ours_are_made_on_where_it_is_something_else(tmp_path):
+    """From the committed runs: of Table 5 at less, of Table 3 on other data, and of that what is printed alone."""
+
+    def of(name, store):
+        return panel_title(Study(f"dbe/{name}", "fast", store=store).figures()["points"].axes[0]).replace("\n", " ")
+
+    committed, empty = Store(tmp_path, behind=FIGURES / "runs"), Store(tmp_path)
+    assert of("table5", committed) == "practical, FMNIST"
+    assert of("table3", committed) == "TINY, practical (ours: Cifar100, practical)"
+    assert of("table3", empty) == "TINY, practical"
 
 
 @pytest.mark.parametrize("name", ["pfedfda/table1", "pfedfda/table2", "pfedfda/table3"])

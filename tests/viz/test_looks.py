@@ -12,7 +12,7 @@ from pflrepro.errors import UserError
 from pflrepro.style import COLUMN, PAGE, PALETTE, style
 from pflrepro.viz.lines import line_figure, smoothed
 from pflrepro.viz.looks import LOOKS, look, looks
-from pflrepro.viz.panels import panels
+from pflrepro.viz.panels import filled, panels
 
 
 def test_every_method_has_a_look_of_its_own() -> None:
@@ -56,10 +56,21 @@ def test_panels_are_a_column_or_a_page_wide() -> None:
     for count, width in ((1, COLUMN), (2, PAGE), (5, PAGE)):
         figure, made = panels(count, 2.0)
         assert figure.get_figwidth() == width and len(made) == len(figure.axes) == count
+    assert panels(4, 2.0)[0].get_figheight() == panels(6, 2.0)[0].get_figheight() == 4.0, "four stand in a square"
     with pytest.raises(UserError, match="nothing to draw"):
         panels(0, 2.0)
     with pytest.raises(UserError, match="no curve"):
         line_figure([])
+
+
+def test_titles_are_as_long_as_their_panels_are_wide() -> None:
+    """A column of text holds half of a page, a panel of three a third."""
+    text = "a title of ninety characters " * 3
+    lines = [filled([text] * count, wide=wide)[0][0].count("\n") + 1 for count, wide in CASES]
+    assert lines == [2, 3, 4, 4, 3]
+
+
+CASES = ((1, True), (1, False), (3, False), (5, False), (2, False))
 
 
 def test_smoothing_leaves_gaps_and_refuses_even_widths() -> None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.papers.views.points import numbers, whiskers
-from pflrepro.papers.views.rows import axis, chosen, own_rows, row_looks
+from pflrepro.papers.views.rows import axis, chosen, own_rows, row_looks, title
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.bars import bar_figure, share_figure
-from pflrepro.viz.dots import NumberPanel
+from pflrepro.viz.dots import Number, NumberPanel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,8 @@ class Bars(Shown):
     """Bars of cells.
 
     Attributes:
-        groups: (title, row keys), a panel each, by default one of all rows; a row may stand in several.
+        groups: (title, row keys), a panel each, by default one of all rows; a row may stand in several, and keeps its place where it
+            was not run.
         columns: keys, by default all of the scale: each group once a column.
     """
 
@@ -34,12 +35,14 @@ class Bars(Shown):
         """Nothing where there is no number."""
         artefact, looks = study.artefact, row_looks(study.artefact)
         columns, drawn = chosen(study, "column", self.columns), []
-        for title, keys in self.groups or (("", artefact.row_keys),):
+        for name, keys in self.groups or (("", artefact.row_keys),):
             for column in columns:
-                found = numbers(study, map(artefact.row, keys), column, looks)
-                named = ": ".join(filter(None, [title, column.label if len(columns) > 1 or not title else ""]))
+                rows = [artefact.row(key) for key in keys if column.has(artefact.row(key))]
+                found = {each.row: each for each in numbers(study, rows, column, looks)}
+                shown = tuple(found.get(row.label) or Number(row.label, looks[row.key]) for row in rows)
+                named = ": ".join(filter(None, [name, title(study, column) if len(columns) > 1 or not name else ""]))
                 if found:
-                    drawn.append(NumberPanel(named, axis(column.measure.title, column.measure.unit), found))
+                    drawn.append(NumberPanel(named, axis(column.measure.title, column.measure.unit), shown))
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
         return {self.name: bar_figure(drawn, strong)} if drawn else {}
 

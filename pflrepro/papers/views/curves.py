@@ -13,9 +13,9 @@ from pflrepro.metrics import accuracy
 from pflrepro.metrics.curves import largest_loss, mean_loss
 from pflrepro.papers.artefact import STAND_IN, Row
 from pflrepro.papers.result import Cell
-from pflrepro.papers.views.rows import axis, chosen, row_looks
+from pflrepro.papers.views.rows import axis, chosen, row_looks, title
 from pflrepro.papers.views.view import Shown
-from pflrepro.viz.lines import Line, LinePanel, line_figure, mean_and_spread, smoothed
+from pflrepro.viz.lines import MARGIN, Line, LinePanel, line_figure, mean_and_spread, smoothed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,19 +74,23 @@ class Curves(Shown):
         if not self.kinds:
             raise UserError(f"no kind of curve; valid: {', '.join(KINDS)}")
 
+    @property
+    def _kinds(self) -> list[Kind]:
+        return [KINDS[kind] for kind in self.kinds]
+
     def figures(self, study: Any) -> dict[str, Figure]:
         """Nothing where nothing was run."""
         drawn, columns, looks = [], chosen(study, "column", self.columns), row_looks(study.artefact)
         for column in columns:
             pairs = [(row, study.cells.get((row.key, column.key))) for row in study.rows]
-            for kind in map(KINDS.__getitem__, self.kinds):
+            for kind in self._kinds:
                 lines = [self._line(kind, row, cell, looks[row.key]) for row, cell in pairs if cell and cell.runs]
                 lines = [line for line in lines if np.isfinite(line.y).any()]
                 if lines:
                     xlabel = "round" if self.over == "rounds" else "seconds of training"
                     # of one column the panels differ in their kind, which the axis says
-                    title = "" if len(columns) == 1 < len(self.kinds) else column.label
-                    titles = (title, xlabel, axis(kind.title, kind.unit))
+                    named = "" if len(columns) == 1 < len(self.kinds) else title(study, column)
+                    titles = (named, xlabel, axis(kind.title, kind.unit))
                     drawn.append(LinePanel(*titles, tuple(lines), zoom=self.zoom and kind.unit == "%"))
         across = min(len(self.kinds), 3) if len(self.kinds) > 1 else 3
         return {self.name: line_figure(drawn, across=across)} if drawn else {}
@@ -99,17 +103,28 @@ class Curves(Shown):
             values[place, at] = smoothed(kind.of(run.history), self.smooth)
             x[place, at] = self._x(run)
         mean, spread = mean_and_spread(values)
-        name = cell.measure.name
-        judged = kind.printed and name.startswith("accuracy-") and name.endswith(kind.printed)
-        level = cell.published if judged and cell.level != STAND_IN else np.nan
+        level = self._level(kind, cell)
         published = None if np.isnan(level) else np.full(len(rounds), level)
         return Line(row.label, mean_and_spread(x)[0], mean, look, spread, published)
+
+    def _level(self, kind: Kind, cell: Cell) -> float:
+        """The printed number that is a level of such curves, or NaN."""
+        name = cell.measure.name
+        judged = kind.printed and name.startswith("accuracy-") and name.endswith(kind.printed)
+        return cell.published if judged and cell.level != STAND_IN else np.nan
 
     def _x(self, run: Run) -> np.ndarray:
         return run.history["round"] if self.over == "rounds" else np.cumsum(run.history["seconds"])
 
     def notes(self, study: Any) -> list[str]:
-        said = ["Lines: mean over seeds; bands: population standard deviation; dashed: the published number"]
+        cells = [cell for cell in study.cells.values() if cell.runs]
+        said = []
+        if any(len(cell.runs) > 1 for cell in cells):
+            said.append("lines: mean over seeds; bands: population standard deviation")
+        if any(self._level(kind, cell) == self._level(kind, cell) for kind in self._kinds for cell in cells):
+            said.append("dashed: the published number")
         if self.smooth > 1:
-            said.append(f"curves are moving means over {self.smooth} tests")
-        return ["; ".join(said) + "."]
+            said.append(f"curves are moving means over {self.smooth} tests, numbers in tables are of single ones")
+        if self.zoom and any(kind.unit == "%" for kind in self._kinds):
+            said.append(f"accuracies of long curves are shown from {MARGIN:g} points below the lowest line's best")
+        return [f"Curves: {'; '.join(said)}."] if said else []

@@ -125,9 +125,10 @@ class Planes(Shown):
         found = self.evidence(study)
         missing = [self.title(study, shot) for shot in self.shots if shot not in found]
         runs = "; one projection a run" if len(_by_run(found)) > 1 else ""
+        shapes = "; shape: client" if self.colour == "class" else ""
         said = (
-            f"t-SNE (perplexity {self.perplexity:g}), at most {self.limit} test samples a panel, first seed{runs}; the numbers are of "
-            "the features themselves, distances between islands of the picture mean little"
+            f"t-SNE (perplexity {self.perplexity:g}), at most {self.limit} test samples a panel, first seed{runs}{shapes}; the numbers "
+            "are of the features themselves, distances between islands of the picture mean little"
         )
         return [said, *([f"not run: {'; '.join(missing)}"] if missing else [])]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.artefact import INSTEAD, STAND_IN, Artefact, Column, Row
+from pflrepro.papers.artefact import STAND_IN, Artefact, Column, Row
 from pflrepro.papers.result import Cell
-from pflrepro.papers.views.rows import axis, cell, chosen, full, own_rows, row_looks
+from pflrepro.papers.views.rows import axis, cell, chosen, full, own_rows, row_looks, title
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.dots import Number, NumberPanel, dot_figure
 from pflrepro.viz.looks import Look
@@ -34,20 +34,21 @@ class Points(Shown):
         for column in chosen(study, "column", self.columns):
             found = numbers(study, artefact.rows, column, looks)
             if found:
-                drawn.append(NumberPanel(_title(study, column), axis(column.measure.title, column.measure.unit), found))
+                ours = any(each.ours == each.ours for each in found)
+                names = title(study, column, ours), axis(column.measure.title, column.measure.unit)
+                drawn.append(NumberPanel(*names, found))
                 rows |= dict.fromkeys(each.row for each in found)
         ordered = [row.label for row in artefact.rows if row.label in rows]
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
         return {"points": dot_figure(drawn, ordered, strong)} if drawn else {}
 
     def notes(self, study: Any) -> list[str]:
-        return [f"Whiskers: {whiskers(study.artefact)} (ours), as printed (published); hollow: see the levels."]
-
-
-def _title(study: Any, column: Column) -> str:
-    """The column as printed, and what ours are made on where that is something else."""
-    title = ", ".join(filter(None, (column.group, column.label)))
-    return f"{title} (ours: {study.setting(column).label})" if study.scale.level(column) == INSTEAD else title
+        found = [cell for cell in study.cells.values() if len(cell.numbers)]
+        printed = any(cell.published == cell.published and cell.level != STAND_IN for cell in study.cells.values())
+        said = [f"Whiskers: {whiskers(study.artefact)} (ours){', as printed (published)' if printed else ''}"]
+        if any(not full(cell) for cell in found):
+            said.append("hollow: less than the paper's setting, or other data")
+        return ["; ".join(said) + "."]
 
 
 def whiskers(artefact: Artefact) -> str:

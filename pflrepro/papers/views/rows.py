@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pflrepro.algorithms.registry import canonical_name
-from pflrepro.papers.artefact import SAME, Artefact, Column, Row
+from pflrepro.papers.artefact import INSTEAD, SAME, Artefact, Column, Row
 from pflrepro.papers.result import Cell
 from pflrepro.viz.looks import LOOKS, Look, looks
 
@@ -42,6 +42,14 @@ def chosen(study: Any, kind: str, keys: tuple[str, ...] = ()) -> list[Any]:
     return found
 
 
+def title(study: Any, column: Column, ours: bool = True) -> str:
+    """A column as printed; where there is a number of ours, on what it was made where that is something else."""
+    printed = ", ".join(filter(None, (column.group, column.label)))
+    return (
+        f"{printed} (ours: {study.setting(column).label})" if ours and study.scale.level(column) == INSTEAD else printed
+    )
+
+
 def cell(study: Any, row: Row, column: Column) -> Cell | None:
     """A cell that is shown: with a number of ours or a printed one."""
     found = study.cells.get((row.key, column.key))
@@ -56,5 +64,7 @@ def full(found: Cell) -> bool:
 
 
 def axis(title: str, unit: str) -> str:
-    """A measure as an axis says it."""
-    return f"{title} ({unit})" if unit else title
+    """A measure as an axis says it, its unit in one bracket with what the title ends on."""
+    if not unit:
+        return title
+    return f"{title[:-1]}, {unit})" if title.endswith(")") else f"{title} ({unit})"

@@ -66,7 +66,9 @@ class Sweep(Shown):
         made: dict[str, list[Line]] = {}
         for column in columns:
             for label, keys in groups:
-                named = " ".join(filter(None, [label, column.label if self.together else ""])) or column.label
+                named = " ".join(
+                    filter(None, [label, column.label if self.together else ""])
+                )  # else the title names it
                 line = self._line(study, column, keys, named, looks[column.key, label])
                 if line is not None:
                     made.setdefault("" if self.together else column.key, []).append(line)
@@ -102,4 +104,10 @@ class Sweep(Shown):
         return Line(label, x, ours, look, spread, None if np.isnan(printed).all() else printed)
 
     def notes(self, study: Any) -> list[str]:
-        return ["Marks: mean over seeds; whiskers: population standard deviation; dashed: the published numbers."]
+        shown = study.cells.values()
+        said = []
+        if any(len(found.runs) > 1 for found in shown):
+            said.append("marks: mean over seeds; whiskers: population standard deviation")
+        if any(found.published == found.published and found.level != STAND_IN for found in shown):
+            said.append("dashed: the published numbers")
+        return [f"Lines: {'; '.join(said)}."] if said else []

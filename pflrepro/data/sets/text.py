@@ -17,8 +17,8 @@ AGNEWS = DatasetSpec(
     origin="http://groups.di.unipi.it/~gulli/AG_corpus_of_news_articles.html (through the files that torchtext reads)",
     licence="for research and other non-commercial use",
     citation="X. Zhang, J. Zhao, Y. LeCun: Character-level Convolutional Networks for Text Classification, NeurIPS 2015",
-    # lr 0.1 for fastText, batch 10; partition "dirichlet:1": [GPFL].
-    preset=preset("fasttext", 40, lr=0.1),
+    # lr 0.1 for fastText, batch 10, Dirichlet 1: [GPFL].
+    preset=preset("fasttext", 40, lr=0.1, partition="dirichlet:1"),
     to_unit=RAW,
     mirrors=("https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/",),
     files=(

@@ -348,7 +348,8 @@ TABLE9 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("dbe_table9", "gpfl_table2"),
-    about="Sixteen methods on raw smartphone signals, one client a person. kappa for this network is not printed: our default, 50.",
+    about="Sixteen methods on raw smartphone signals, one client a person. DBE's kappa, the weight of its mean regularisation, is not "
+    "printed for this network: our default, 50.",
 )
 
 ARTEFACTS = (TABLE3, TABLE5, TABLE6, TIMES6, TABLE8, TABLE9)

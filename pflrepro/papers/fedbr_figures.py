@@ -93,7 +93,7 @@ FIGURE5 = Artefact(
         small(100, ("fedavg", "fedprox", "moon", "fedbr", "fedavg+mixup", "fedavg+mixup+fedbr"), ("cifar10",)), seeds=1
     ),
     claims=(above("fedbr", "fedavg", source="FedBR Figure 5"),),
-    views=(Curves(("accuracy over clients",), name=""), Table()),
+    views=(Curves(("accuracy over clients",), zoom=False, name=""), Table()),
     trials=1,
     about="The runs of Table 1: the plain mean of the accuracies on the clients' test sets, after every tested round. The paper "
     "claims that FedBR converges faster and higher.",

@@ -34,6 +34,9 @@ def caption(study: Studied) -> str:
     data = " and ".join(dict.fromkeys(study.setting(cell.column).label for cell in run))
     seeds = span((len(cell.runs) for cell in run), "seed")
     rounds = span((cell.rounds for cell in run), "round")
+    patience = {each.experiment.settings.patience for cell in run for each in cell.runs.values()} - {0}
+    if patience:
+        rounds += f", ended by {span(patience, 'test')} without a new best"
     rules = "; ".join(dict.fromkeys(cell.measure.rule for cell in run if cell.measure.rule))
     levels = dict.fromkeys(study.level(cell.column) for cell in run if cell.level != SAME)
     said = "; ".join((f"scale {study.scale.name}", data, seeds, rounds, *filter(None, (rules,)), *levels))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from helpers.runs import PAIRS, SKEWED, fill, make_artefact, put
+from helpers.runs import DIGITS, PAIRS, SKEWED, fill, make_artefact, put
 
 from pflrepro import papers
 from pflrepro.errors import MissingData, RunFailed, UserError
@@ -18,7 +18,7 @@ from pflrepro.papers.artefact import SMOKE, Scale, column, row
 from pflrepro.papers.claims import above, gain_grows
 from pflrepro.papers.measures import ACCURACY, Measure, Value, gain_over, ratio_to
 from pflrepro.papers.result import FRAME_COLUMNS
-from pflrepro.papers.settings import FMNIST_PRACTICAL
+from pflrepro.papers.settings import FMNIST_PRACTICAL, lib
 from pflrepro.papers.studies import Study, study
 
 
@@ -91,6 +91,16 @@ def test_a_shorter_study_reads_the_beginning_of_longer_runs(make) -> None:
     short = make("fast")
     assert (line(short, "FedAvg")["ours"], line(short, "FedAvg")["rounds"]) == (61.0, 2)
     assert line(long, "FedAvg")["ours"] == 95.0
+
+
+def test_the_caption_tells_of_the_rule_that_ended_the_runs(make) -> None:
+    patient = lib("digits, patient", "digits", "mlp", "dirichlet:0.5", **DIGITS | {"patience": 2})
+    found = make("paper", make_artefact(columns=(column("skewed", patient),)))
+    fill(found, "fedavg", "skewed", [10, 60, 50, 40], [10, 60, 65, 50, 40])
+    assert "2 seeds; 4 rounds, ended by 2 tests without a new best; " in found.caption()
+    plain = make("paper")
+    fill(plain, "fedavg", "skewed", [10, 60, 50, 40, 30])
+    assert "1 seed; 4 rounds; " in plain.caption()
 
 
 def test_a_stand_in_is_never_compared(make) -> None:

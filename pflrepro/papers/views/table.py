@@ -217,7 +217,7 @@ def _lacking(cells: Sequence[Cell], rows: int) -> list[str]:
     for reason, group in groupby(lacking, key=lambda cell: cell.reason):
         found = list(group)
         labels = list(dict.fromkeys(cell.row.label for cell in found))
-        named = f" ({', '.join(labels)})" if len(labels) < min(rows, 5) else ""
+        named = f" ({'; '.join(labels)})" if len(labels) < min(rows, 5) else ""
         notes.append(f"{span([len(found)], 'cell')}{named}: {reason}")
     return notes
 

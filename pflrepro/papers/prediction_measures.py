@@ -50,7 +50,7 @@ def predictions_of(evidence: Evidence) -> Predictions:
 
 
 GRP_SCORES = {
-    "T_g": "the global model (or the ensemble of the clients' models, where there is none), on all test data",
+    "T_g": "the global model (or the clients' ensemble), on all test data",
     "T_p": "a client's model, on its own test data",
     "T_r": "a client's model, on all test data",
     "T_l": "harmonic mean of T_p and T_r of a client",

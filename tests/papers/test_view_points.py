@@ -206,7 +206,10 @@ def test_a_title_says_what_ours_are_made_on_where_it_is_something_else(tmp_path)
     assert of("table3", empty) == "TINY, practical"
 
 
-@pytest.mark.parametrize("name", ["pfedfda/table1", "pfedfda/table2", "pfedfda/table3"])
-def test_a_method_has_its_look_also_where_it_is_measured_on_the_run_of_another(name: str) -> None:
-    found = row_looks(find(name))["fedavgft"]
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [*((f"pfedfda/table{number}", "fedavgft") for number in (1, 2, 3)), ("pfedfda/figure4", "fedavgft-1")],
+)
+def test_a_method_has_its_look_also_where_it_is_measured_on_the_run_of_another(name: str, key: str) -> None:
+    found = row_looks(find(name))[key]
     assert (found.colour, found.marker) == (look("fedavgft").colour, look("fedavgft").marker)

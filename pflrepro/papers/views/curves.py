@@ -124,7 +124,7 @@ class Curves(Shown):
         if any(self._level(kind, cell) == self._level(kind, cell) for kind in self._kinds for cell in cells):
             said.append("dashed: the published number")
         if self.smooth > 1:
-            said.append(f"curves are moving means over {self.smooth} tests, numbers in tables are of single ones")
+            said.append(f"moving means over {self.smooth} tests, where tables have single ones")
         if self.zoom and any(kind.unit == "%" for kind in self._kinds):
             said.append(f"accuracies of long curves are shown from {MARGIN:g} points below the lowest line's best")
         return [f"Curves: {'; '.join(said)}."] if said else []

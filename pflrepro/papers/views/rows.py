@@ -24,8 +24,13 @@ def _parts(row: Row) -> list[str]:
 
 def row_looks(artefact: Artefact) -> dict[str, Look]:
     """Row key -> look: the same at every scale, whatever is run. A method that is measured on another one's run has its own."""
-    found = looks([row.key if row.key in LOOKS else row.algorithm for row in artefact.rows], own_rows(artefact))
+    found = looks([_drawn_as(row) for row in artefact.rows], own_rows(artefact))
     return dict(zip(artefact.row_keys, found, strict=True))
+
+
+def _drawn_as(row: Row) -> str:
+    """The method that a row's key begins with, such as `fedavgft-5`, else the one that is run."""
+    return next((name for name in (row.key, row.key.rpartition("-")[0]) if name in LOOKS), row.algorithm)
 
 
 def chosen(study: Any, kind: str, keys: tuple[str, ...] = ()) -> list[Any]:

@@ -53,7 +53,7 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     written: list[Path] = []
     for name, figure in study.figures().items():
         written += [_picture(place / f"{stem}{f'-{name}' if name else ''}.{end}", figure) for end in ("pdf", "png")]
-    csvs = [_csv(place / f"{stem}{f'-{name}' if name else ''}.csv", frame) for name, frame in _frames(study).items()]
+    csvs = [_csv(place / f"{stem}{f'-{name}' if name else ''}.csv", frame) for name, frame in frames(study).items()]
     page = place / f"{stem}.md"
     if tables := study.tables():
         written.append(place / f"{stem}.tex")
@@ -67,13 +67,13 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     return [*written, *csvs, page]
 
 
-def _frames(study: Studied) -> dict[str, pd.DataFrame]:
+def frames(study: Studied) -> dict[str, pd.DataFrame]:
     """The numbers behind what is shown: of views by the view's name, and the cells under "" or, where a view has that, `cells`."""
     found = ((getattr(view, "name", ""), view.frame(study)) for view in study.artefact.views)
-    frames = {name: frame for name, frame in found if frame is not None}
-    if "" in frames and not study.artefact.trains:
-        return frames
-    return frames | {"cells" if "" in frames else "": study.frame}
+    shown = {name: frame for name, frame in found if frame is not None}
+    if "" in shown and not study.artefact.trains:
+        return shown
+    return shown | {"cells" if "" in shown else "": study.frame}
 
 
 def _csv(path: Path, frame: pd.DataFrame) -> Path:

@@ -52,8 +52,8 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     stem = study.artefact.id.split("/", 1)[1] + ("-smoke" if stand_in else "")
     written: list[Path] = []
     for name, figure in study.figures().items():
-        written += [_picture(place / f"{stem}{f'-{name}' if name else ''}.{end}", figure) for end in ("pdf", "png")]
-    csvs = [_csv(place / f"{stem}{f'-{name}' if name else ''}.csv", frame) for name, frame in frames(study).items()]
+        written += [_picture(place / f"{_joined(stem, name)}.{end}", figure) for end in ("pdf", "png")]
+    csvs = [_csv(place / f"{_joined(stem, name)}.csv", frame) for name, frame in frames(study).items()]
     page = place / f"{stem}.md"
     if tables := study.tables():
         written.append(place / f"{stem}.tex")
@@ -67,9 +67,13 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     return [*written, *csvs, page]
 
 
+def _joined(stem: str, name: str) -> str:
+    return f"{stem}-{name}" if name else stem
+
+
 def frames(study: Studied) -> dict[str, pd.DataFrame]:
     """The numbers behind what is shown: of views by the view's name, and the cells under "" or, where a view has that, `cells`."""
-    found = ((getattr(view, "name", ""), view.frame(study)) for view in study.artefact.views)
+    found = ((view.name, view.frame(study)) for view in study.artefact.views)
     shown = {name: frame for name, frame in found if frame is not None}
     if "" in shown and not study.artefact.trains:
         return shown

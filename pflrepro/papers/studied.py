@@ -128,8 +128,7 @@ class Studied:
             experiments = self.experiments(row, column)
         except UserError as error:
             return {}, str(error)
-        of_scale = row in (*self.trained, *self.artefact.chosen_rows(self.scale))
-        there, reason = {}, "no finished run in the store" if of_scale else f"not part of the scale {self.scale.name}"
+        there, reason = {}, ""
         for experiment in experiments:
             try:
                 run = self.find(experiment)
@@ -141,7 +140,13 @@ class Studied:
                 there[experiment.seed] = run
         if len(there) == len(experiments):
             return there, ""
-        return there, f"{len(there)} of {len(experiments)} seeds run" if there else reason
+        if there:
+            return there, f"{len(there)} of {len(experiments)} seeds run"
+        return there, reason or self._not_run(row)
+
+    def _not_run(self, row: Row) -> str:
+        of_scale = row in (*self.trained, *self.artefact.chosen_rows(self.scale))
+        return "no finished run in the store" if of_scale else f"not part of the scale {self.scale.name}"
 
     def find(self, experiment: Experiment) -> Run | None:
         """The finished run of an experiment, or None; `MissingData` where it can neither be identified nor came with the package.

@@ -90,13 +90,12 @@ def _draw(axis: Axes, number: Number, place: int) -> None:
         how = {"marker": "|", "ms": 8, "mew": 1.4, "color": GREY, "elinewidth": 3.0, "alpha": 0.7}
         axis.errorbar(number.published, place, xerr=spread, ls="none", label=f"_{PRINTED}", zorder=2, **how)
     if not math.isnan(number.ours):
-        ink = (
-            number.look.colour
-        )  # the row's name stands beside it: no need to mute a baseline, and thin lines must be seen
+        ink, spread = (
+            number.look.colour,
+            whisker(number.spread),
+        )  # not muted: the row has its name, thin lines must be seen
         how = {"fmt": number.look.marker, "color": ink, "mfc": ink if number.full else "white", "ms": 4.5, "mew": 0.8}
-        axis.errorbar(
-            number.ours, place, xerr=whisker(number.spread), capsize=2, elinewidth=0.8, label="_ours", zorder=3, **how
-        )
+        axis.errorbar(number.ours, place, xerr=spread, capsize=2, elinewidth=0.8, label="_ours", zorder=3, **how)
 
 
 def whisker(spread: float) -> float | None:

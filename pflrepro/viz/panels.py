@@ -31,9 +31,8 @@ def panels(
     """
     if count < 1:
         raise UserError("there is nothing to draw: no panel")
-    across = _beside(count, across)
+    across, width = _grid(count, across, wide)
     down = math.ceil(count / across)
-    width = PAGE if wide or count > 1 else COLUMN
     below = LEGEND_LINE * math.ceil(len(labels) / _columns(labels, width)) if labels else 0.0
     figure = new_figure(width, down * height + below)
     made = list(figure.subplots(down, across, squeeze=False, **share).flat)
@@ -47,15 +46,15 @@ def panels(
 
 def filled(texts: Sequence[str], across: int = 3, wide: bool = False) -> tuple[list[str], float]:
     """Titles or labels of `panels`, one each, in lines that fit, and the inches that their further lines take."""
-    beside = _beside(len(texts), across)
-    width = PAGE if wide or len(texts) > 1 else COLUMN
+    beside, width = _grid(len(texts), across, wide)
     found = [textwrap.fill(text, int(3 * LABEL * width / PAGE / beside)) for text in texts]
     return found, LABEL_LINE * max((text.count("\n") for text in found), default=0)
 
 
-def _beside(count: int, across: int) -> int:
-    """How many of `count` panels stand beside each other."""
-    return 2 if count == 4 and across == 3 else max(1, min(across, count))
+def _grid(count: int, across: int, wide: bool) -> tuple[int, float]:
+    """How many of `count` panels stand beside each other, and the figure's width in inches."""
+    beside = 2 if count == 4 and across == 3 else max(1, min(across, count))
+    return beside, PAGE if wide or count > 1 else COLUMN
 
 
 def legend(figure: Figure, drawn: Sequence[Axes], least: int = 2) -> None:

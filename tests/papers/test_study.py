@@ -98,9 +98,9 @@ def test_the_caption_tells_of_the_rule_that_ended_the_runs(make) -> None:
     found = make("paper", make_artefact(columns=(column("skewed", patient),)))
     fill(found, "fedavg", "skewed", [10, 60, 50, 40], [10, 60, 65, 50, 40])
     assert "2 seeds; 4 rounds, ended by 2 tests without a new best; " in found.caption()
-    plain = make("paper")
+    plain = make("paper")  # in the same store, which has the other seed
     fill(plain, "fedavg", "skewed", [10, 60, 50, 40, 30])
-    assert "1 seed; 4 rounds; " in plain.caption()
+    assert "2 seeds; 4 rounds; " in plain.caption()
 
 
 def test_a_stand_in_is_never_compared(make) -> None:

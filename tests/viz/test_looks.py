@@ -66,11 +66,9 @@ def test_panels_are_a_column_or_a_page_wide() -> None:
 def test_titles_are_as_long_as_their_panels_are_wide() -> None:
     """A column of text holds half of a page, a panel of three a third."""
     text = "a title of ninety characters " * 3
-    lines = [filled([text] * count, wide=wide)[0][0].count("\n") + 1 for count, wide in CASES]
+    cases = ((1, True), (1, False), (3, False), (5, False), (2, False))
+    lines = [filled([text] * count, wide=wide)[0][0].count("\n") + 1 for count, wide in cases]
     assert lines == [2, 3, 4, 4, 3]
-
-
-CASES = ((1, True), (1, False), (3, False), (5, False), (2, False))
 
 
 def test_smoothing_leaves_gaps_and_refuses_even_widths() -> None:

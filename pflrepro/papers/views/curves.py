@@ -11,9 +11,9 @@ import numpy as np
 from pflrepro.errors import UserError, check_word
 from pflrepro.metrics import accuracy
 from pflrepro.metrics.curves import largest_loss, mean_loss
-from pflrepro.papers.artefact import STAND_IN, Row
+from pflrepro.papers.artefact import Row
 from pflrepro.papers.result import Cell
-from pflrepro.papers.views.rows import axis, chosen, row_looks, title
+from pflrepro.papers.views.rows import axis, chosen, printed, row_looks, title
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.lines import MARGIN, Line, LinePanel, line_figure, mean_and_spread, smoothed
 
@@ -111,7 +111,7 @@ class Curves(Shown):
         """The printed number that is a level of such curves, or NaN."""
         name = cell.measure.name
         judged = kind.printed and name.startswith("accuracy-") and name.endswith(kind.printed)
-        return cell.published if judged and cell.level != STAND_IN else np.nan
+        return printed(cell) if judged else np.nan
 
     def _x(self, run: Run) -> np.ndarray:
         return run.history["round"] if self.over == "rounds" else np.cumsum(run.history["seconds"])
@@ -121,7 +121,7 @@ class Curves(Shown):
         said = []
         if any(len(cell.runs) > 1 for cell in cells):
             said.append("lines: mean over seeds; bands: population standard deviation")
-        if any(self._level(kind, cell) == self._level(kind, cell) for kind in self._kinds for cell in cells):
+        if not all(np.isnan(self._level(kind, cell)) for kind in self._kinds for cell in cells):
             said.append("dashed: the published number")
         if self.smooth > 1:
             said.append(f"moving means over {self.smooth} tests, where tables have single ones")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.papers.artefact import STAND_IN, Artefact, Column, Row
 from pflrepro.papers.result import Cell
-from pflrepro.papers.views.rows import axis, cell, chosen, full, own_rows, row_looks, title
+from pflrepro.papers.views.rows import any_printed, axis, cell, chosen, full, own_rows, row_looks, title
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.dots import Number, NumberPanel, dot_figure
 from pflrepro.viz.looks import Look
@@ -44,8 +44,9 @@ class Points(Shown):
 
     def notes(self, study: Any) -> list[str]:
         found = [cell for cell in study.cells.values() if len(cell.numbers)]
-        printed = any(cell.published == cell.published and cell.level != STAND_IN for cell in study.cells.values())
-        said = [f"Whiskers: {whiskers(study.artefact)} (ours){', as printed (published)' if printed else ''}"]
+        said = [
+            f"Whiskers: {whiskers(study.artefact)} (ours){', as printed (published)' if any_printed(study) else ''}"
+        ]
         if any(not full(cell) for cell in found):
             said.append("hollow: less than the paper's setting, or other data")
         return ["; ".join(said) + "."]

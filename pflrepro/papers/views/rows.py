@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pflrepro.algorithms.registry import canonical_name
-from pflrepro.papers.artefact import INSTEAD, SAME, Artefact, Column, Row
+from pflrepro.papers.artefact import INSTEAD, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.result import Cell
 from pflrepro.viz.looks import LOOKS, Look, looks
 
@@ -49,10 +49,9 @@ def chosen(study: Any, kind: str, keys: tuple[str, ...] = ()) -> list[Any]:
 
 def title(study: Any, column: Column, ours: bool = True) -> str:
     """A column as printed; where there is a number of ours, on what it was made where that is something else."""
-    printed = ", ".join(filter(None, (column.group, column.label)))
-    return (
-        f"{printed} (ours: {study.setting(column).label})" if ours and study.scale.level(column) == INSTEAD else printed
-    )
+    said = ", ".join(filter(None, (column.group, column.label)))
+    other = ours and study.scale.level(column) == INSTEAD
+    return f"{said} (ours: {study.setting(column).label})" if other else said
 
 
 def cell(study: Any, row: Row, column: Column) -> Cell | None:
@@ -61,6 +60,16 @@ def cell(study: Any, row: Row, column: Column) -> Cell | None:
     if found is None or not (len(found.numbers) or found.published == found.published):
         return None
     return found
+
+
+def printed(found: Cell) -> float:
+    """The published number that is drawn beside ours: none, NaN, beside a stand-in."""
+    return float("nan") if found.level == STAND_IN else found.published
+
+
+def any_printed(study: Any) -> bool:
+    """Whether a published number is drawn anywhere."""
+    return any(printed(found) == printed(found) for found in study.cells.values())
 
 
 def full(found: Cell) -> bool:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pflrepro.errors import UserError
-from pflrepro.papers.artefact import STAND_IN, Column, Row
-from pflrepro.papers.views.rows import axis, cell, chosen, row_looks
+from pflrepro.papers.artefact import Column, Row
+from pflrepro.papers.views.rows import any_printed, axis, cell, chosen, printed, row_looks
 from pflrepro.papers.views.view import Shown
 from pflrepro.style import MARKERS, PALETTE
 from pflrepro.viz.lines import Line, LinePanel, line_figure
@@ -66,9 +66,8 @@ class Sweep(Shown):
         made: dict[str, list[Line]] = {}
         for column in columns:
             for label, keys in groups:
-                named = " ".join(
-                    filter(None, [label, column.label if self.together else ""])
-                )  # else the title names it
+                # a panel of one column is named by its title
+                named = " ".join(filter(None, [label, column.label if self.together else ""]))
                 line = self._line(study, column, keys, named, looks[column.key, label])
                 if line is not None:
                     made.setdefault("" if self.together else column.key, []).append(line)
@@ -100,14 +99,13 @@ class Sweep(Shown):
             np.array(values, float)
             for values in zip(*((at, found.ours, found.spread) for at, found in known), strict=True)
         )
-        printed = np.array([np.nan if found.level == STAND_IN else found.published for _, found in known])
-        return Line(label, x, ours, look, spread, None if np.isnan(printed).all() else printed)
+        published = np.array([printed(found) for _, found in known])
+        return Line(label, x, ours, look, spread, None if np.isnan(published).all() else published)
 
     def notes(self, study: Any) -> list[str]:
-        shown = study.cells.values()
         said = []
-        if any(len(found.runs) > 1 for found in shown):
+        if any(len(found.runs) > 1 for found in study.cells.values()):
             said.append("marks: mean over seeds; whiskers: population standard deviation")
-        if any(found.published == found.published and found.level != STAND_IN for found in shown):
+        if any_printed(study):
             said.append("dashed: the published numbers")
         return [f"Lines: {'; '.join(said)}."] if said else []

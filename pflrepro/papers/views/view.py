@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """A way to show a study. `study` is a `pflrepro.papers.studies.Study`, which knows views by this protocol alone."""
+    """A way to show a study. `study` is a `pflrepro.papers.studies.Study`, which knows views by this protocol alone.
+
+    Attributes:
+        name: of its csv and, where it has a single picture, of that; "": the main one.
+    """
+
+    name: str
 
     def table(self, study: Any) -> pd.DataFrame | None:
         """The table, as texts."""
@@ -40,6 +46,8 @@ class View(Protocol):
 
 class Shown:
     """A view that shows nothing; others override what they have."""
+
+    name = ""
 
     def table(self, study: Any) -> pd.DataFrame | None:
         return None

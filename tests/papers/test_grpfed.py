@@ -127,4 +127,4 @@ def test_figures_1_and_5_show_the_clients_that_their_numbers_are_of(at, monkeypa
 
 
 def test_figure_1_keeps_the_order_of_its_panels(at) -> None:
-    assert [view.name for view in at("grpfed/figure1").artefact.views if hasattr(view, "name")] == ["a", "b", "c"]
+    assert [view.name for view in at("grpfed/figure1").artefact.views if view.name] == ["a", "b", "c"]

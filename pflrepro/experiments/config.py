@@ -164,7 +164,12 @@ class Experiment(Brief):
         return canonical_json(self.to_dict())
 
     def changed(self, **fields: Any) -> Experiment:
-        """The same with other fields; names are not looked up again, so that it works for a run of a module that is gone."""
+        """The same with other fields; names are not looked up again, so that it works for a run of a module that is gone.
+
+        A setting (`rounds`, say) is no field: see `with_settings`; `UserError` for what is none.
+        """
+        for name in fields:
+            check_word("field of an experiment", name, vars(self))
         made = object.__new__(Experiment)
         _set(made, vars(self) | fields)
         return made

@@ -331,6 +331,13 @@ def test_a_method_of_the_user_s_counts_by_its_source(tmp_path, monkeypatch):
     assert "source" not in identity(build(), "f")
 
 
+def test_a_changed_experiment_has_other_fields_and_no_new_ones():
+    experiment = build()
+    assert (experiment.changed(seed=7).seed, experiment.with_settings(rounds=3).settings.rounds) == (7, 3)
+    with pytest.raises(UserError, match="field of an experiment 'rounds'; valid: .*seed"):
+        experiment.changed(rounds=3)
+
+
 def test_experiments_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         build().seed = 5  # type: ignore[misc]

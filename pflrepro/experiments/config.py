@@ -168,8 +168,7 @@ class Experiment(Brief):
 
         A setting (`rounds`, say) is no field: see `with_settings`; `UserError` for what is none.
         """
-        for name in fields:
-            check_word("field of an experiment", name, vars(self))
+        _check_fields(Experiment, fields)
         made = object.__new__(Experiment)
         _set(made, vars(self) | fields)
         return made
@@ -232,10 +231,16 @@ def _chosen(values: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in names}
 
 
-def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
+def _check_fields(cls: type, given: Iterable[Any]) -> set[str]:
+    """The names of all fields; `UserError` for one in `given` that is none."""
     names = {f.name for f in fields(cls)}
-    for name in values:
+    for name in given:
         check_word(f"field of {cls.__name__}", str(name), names)
+    return names
+
+
+def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
+    names = _check_fields(cls, values)
     if recorded and cls is not Settings:
         missing = names - set(values)
         if missing:

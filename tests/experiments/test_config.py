@@ -334,7 +334,7 @@ def test_a_method_of_the_user_s_counts_by_its_source(tmp_path, monkeypatch):
 def test_a_changed_experiment_has_other_fields_and_no_new_ones():
     experiment = build()
     assert (experiment.changed(seed=7).seed, experiment.with_settings(rounds=3).settings.rounds) == (7, 3)
-    with pytest.raises(UserError, match=r"field of an experiment 'rounds'; valid: .*seed"):
+    with pytest.raises(UserError, match=r"field of Experiment 'rounds'; valid: .*seed"):
         experiment.changed(rounds=3)
 
 

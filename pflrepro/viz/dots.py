@@ -38,24 +38,28 @@ class NumberPanel:
 
     Attributes:
         xlabel: the measure and its unit.
+        unit: of the numbers; "": that of this label alone.
     """
 
     title: str
     xlabel: str
     numbers: tuple[Number, ...]
+    unit: str = ""
 
 
-def dot_figure(drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collection[str] = ()) -> Figure:
+def dot_figure(
+    drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collection[str] = (), less: str = LESS
+) -> Figure:
     """The panels; rows from the top as given, the labels of `strong` in bold. Filled: ours; hollow: ours at less than the paper's
-    setting; grey bars: printed. Whiskers are spreads. Panels of one measure have one range, unless that shrinks one to less than half.
-    `UserError` without a panel."""
+    setting, which the legend calls `less`; grey bars: printed. Whiskers are spreads. Panels of one unit have one range, unless that
+    shrinks one to less than half. `UserError` without a panel."""
     places = {row: len(rows) - 1 - place for place, row in enumerate(rows)}
     long = max(map(len, rows), default=0) > LABEL
     titles, above = filled([panel.title for panel in drawn], wide=long)
     xlabels, below = filled([panel.xlabel for panel in drawn], wide=long)
     with style():
         height = 0.75 + 0.15 * len(rows) + above + below
-        figure, axes = panels(len(drawn), height, [OURS, LESS, PRINTED], wide=long, sharey=True)
+        figure, axes = panels(len(drawn), height, [OURS, less, PRINTED], wide=long, sharey=True)
         for axis, panel, title, xlabel in zip(axes, drawn, titles, xlabels, strict=True):
             for number in panel.numbers:
                 if number.row not in places:
@@ -67,16 +71,16 @@ def dot_figure(drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collec
             axis.set_yticks(list(places.values()), list(places))
             for label in axis.get_yticklabels():
                 label.set_fontweight("bold" if label.get_text() in strong else "normal")
-        _share(dict(zip(axes, (panel.xlabel for panel in drawn), strict=True)))
-        _keys(axes[0], drawn)
+        _share(dict(zip(axes, (panel.unit or panel.xlabel for panel in drawn), strict=True)))
+        _keys(axes[0], drawn, less)
         legend(figure, axes, least=1 if any(not each.full for panel in drawn for each in panel.numbers) else 2)
     return figure
 
 
-def _share(labels: Mapping[Axes, str]) -> None:
-    """One range for the panels of one measure, so that they can be compared, where none gets too narrow to be read."""
-    for xlabel in set(labels.values()):
-        alike = [axis for axis, label in labels.items() if label == xlabel]
+def _share(units: Mapping[Axes, str]) -> None:
+    """One range for the panels of one unit, so that they can be compared, where none gets too narrow to be read."""
+    for unit in set(units.values()):
+        alike = [axis for axis, its in units.items() if its == unit]
         ends = [axis.get_xlim() for axis in alike]
         low, high = min(end[0] for end in ends), max(end[1] for end in ends)
         if high - low <= 2 * min(end[1] - end[0] for end in ends):
@@ -103,12 +107,12 @@ def whisker(spread: float) -> float | None:
     return spread if spread > 0 else None
 
 
-def _keys(axis: Axes, drawn: Sequence[NumberPanel]) -> None:
+def _keys(axis: Axes, drawn: Sequence[NumberPanel], less: str) -> None:
     """Entries of the legend for what occurs."""
     numbers = [number for panel in drawn for number in panel.numbers]
     for label, fill, there in (
         (OURS, "black", any(not math.isnan(each.ours) and each.full for each in numbers)),
-        (LESS, "white", any(not math.isnan(each.ours) and not each.full for each in numbers)),
+        (less, "white", any(not math.isnan(each.ours) and not each.full for each in numbers)),
     ):
         if there:
             axis.plot([], [], "o", ms=4.5, mew=0.8, color="black", mfc=fill, label=label)

@@ -72,6 +72,7 @@ def look(page: Page, tmp_path: Path) -> Callable[..., None]:
         for theme in ("dark", "light"):
             page.emulate_media(color_scheme=theme)
             page.wait_for_function(_ITS_THEME, arg=theme)
+            page.wait_for_selector("#jupyterlab-splash", state="detached")  # what covers a change of colours
             page.screenshot(path=folder / f"{name}-{theme}.png")
             assert illegible(page, within) == []
 

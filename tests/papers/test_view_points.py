@@ -20,7 +20,7 @@ from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.rows import row_looks
 from pflrepro.style import COLUMN, PAGE
 from pflrepro.viz.bars import share_figure
-from pflrepro.viz.dots import Number, NumberPanel, dot_figure
+from pflrepro.viz.dots import LESS, Number, NumberPanel, dot_figure
 from pflrepro.viz.looks import Look, look
 
 FIGURES = Path(__file__).parents[2] / "figures"
@@ -95,16 +95,21 @@ def test_where_all_is_hollow_the_legend_says_why():
 
 
 @pytest.mark.parametrize(("other", "shared"), [((50.0, 90.0), True), ((90.0, 99.0), False)])
-def test_panels_of_one_measure_share_their_range_unless_one_gets_too_narrow(other, shared):
+def test_panels_of_one_unit_share_their_range_unless_one_gets_too_narrow(other, shared):
     """40 to 80 and 50 to 90 fit 40 to 90; of that 90 to 99 would have a sixth."""
 
-    def panel(measure, *values):
+    def panel(measure, unit, *values):
         numbers = [Number(name, look("fedavg"), value) for name, value in zip("ab", values, strict=True)]
-        return NumberPanel("", measure, tuple(numbers))
+        return NumberPanel("", measure, tuple(numbers), unit)
 
-    panels = panel("accuracy", 40.0, 80.0), panel("accuracy", *other), panel("seconds", 1.0, 2.0)
-    one, two, seconds = (axis.get_xlim() for axis in dot_figure(panels, ["a", "b"]).axes)
-    assert (one == two) is shared and seconds[1] < 3
+    panels = (
+        panel("accuracy", "%", 40.0, 80.0),
+        panel("new", "%", *other),
+        panel("a", "", 1.0, 2.0),
+        panel("b", "", 2.0, 3.0),
+    )
+    one, two, lone, other_lone = (axis.get_xlim() for axis in dot_figure(panels, ["a", "b"]).axes)
+    assert (one == two) is shared and lone[1] < 3 and lone != other_lone
 
 
 def test_the_papers_own_row_is_bold():
@@ -194,16 +199,18 @@ def test_long_names_of_rows_leave_room_for_the_title() -> None:
     assert [figure.get_figwidth() for figure in shown] == [COLUMN, PAGE]
 
 
-def test_a_title_says_what_ours_are_made_on_where_it_is_something_else(tmp_path):
-    """From the committed runs: of Table 5 at less, of Table 3 on other data, and of that what is printed alone."""
+def test_it_is_said_once_what_ours_are_made_on_where_it_is_something_else(tmp_path):
+    """From the committed runs: DBE Table 5 at less, Table 3 on other data, of that what is printed alone; pFedFDA Table 3 has both."""
 
     def of(name, store):
-        return panel_title(Study(f"dbe/{name}", "fast", store=store).figures()["points"].axes[0]).replace("\n", " ")
+        figure = Study(name, "fast", store=store).figures()["points"]
+        return panel_title(figure.axes[0]).replace("\n", " "), labels(figure)[:-1]
 
-    committed, empty = Store(tmp_path, behind=FIGURES / "runs"), Store(tmp_path)
-    assert of("table5", committed) == "practical, FMNIST"
-    assert of("table3", committed) == "TINY, practical (ours: Cifar100, practical)"
-    assert of("table3", empty) == "TINY, practical"
+    committed, empty, less = Store(tmp_path, behind=FIGURES / "runs"), Store(tmp_path), LESS
+    assert of("dbe/table5", committed) == ("practical, FMNIST", [less])
+    assert of("dbe/table3", committed) == ("TINY, practical", ["ours: Cifar100, practical"])
+    assert of("dbe/table3", empty)[0] == "TINY, practical"
+    assert of("pfedfda/table3", committed) == ("CIFAR10 (ours: CIFAR10-half, 50 samples)", ["ours", less])
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.papers.artefact import STAND_IN, Artefact, Column, Row
 from pflrepro.papers.result import Cell
-from pflrepro.papers.views.rows import any_printed, axis, cell, chosen, full, own_rows, row_looks, title
+from pflrepro.papers.views.rows import any_printed, axis, cell, chosen, full, instead, own_rows, row_looks, title
 from pflrepro.papers.views.view import Shown
-from pflrepro.viz.dots import Number, NumberPanel, dot_figure
+from pflrepro.viz.dots import LESS, Number, NumberPanel, dot_figure
 from pflrepro.viz.looks import Look
 
 if TYPE_CHECKING:
@@ -30,17 +30,27 @@ class Points(Shown):
     def figures(self, study: Any) -> dict[str, Figure]:
         """Nothing where there is no number."""
         artefact, looks = study.artefact, row_looks(study.artefact)
-        drawn, rows = [], {}
-        for column in chosen(study, "column", self.columns):
-            found = numbers(study, artefact.rows, column, looks)
-            if found:
-                ours = any(each.ours == each.ours for each in found)
-                names = title(study, column, ours), axis(column.measure.title, column.measure.unit)
-                drawn.append(NumberPanel(*names, found))
-                rows |= dict.fromkeys(each.row for each in found)
+        found = {
+            column: its
+            for column in chosen(study, "column", self.columns)
+            if (its := numbers(study, artefact.rows, column, looks))
+        }
+        ours = [column for column, its in found.items() if any(each.ours == each.ours for each in its)]
+        made_on = {instead(study, column) for column in ours}
+        less = f"ours: {made_on.pop()}" if len(made_on) == 1 and made_on != {""} else ""  # once, not over every panel
+        drawn = [
+            NumberPanel(
+                title(study, column, column in ours and not less),
+                axis(column.measure.title, column.measure.unit),
+                its,
+                column.measure.unit,
+            )
+            for column, its in found.items()
+        ]
+        rows = {each.row for its in found.values() for each in its}
         ordered = [row.label for row in artefact.rows if row.label in rows]
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
-        return {"points": dot_figure(drawn, ordered, strong)} if drawn else {}
+        return {"points": dot_figure(drawn, ordered, strong, less or LESS)} if drawn else {}
 
     def notes(self, study: Any) -> list[str]:
         found = [cell for cell in study.cells.values() if len(cell.numbers)]

@@ -50,8 +50,13 @@ def chosen(study: Any, kind: str, keys: tuple[str, ...] = ()) -> list[Any]:
 def title(study: Any, column: Column, ours: bool = True) -> str:
     """A column as printed; where there is a number of ours, on what it was made where that is something else."""
     said = ", ".join(filter(None, (column.group, column.label)))
-    other = ours and study.scale.level(column) == INSTEAD
-    return f"{said} (ours: {study.setting(column).label})" if other else said
+    other = instead(study, column) if ours else ""
+    return f"{said} (ours: {other})" if other else said
+
+
+def instead(study: Any, column: Column) -> str:
+    """On what ours of a column was made, where that is something else than what is printed; else ""."""
+    return study.setting(column).label if study.scale.level(column) == INSTEAD else ""
 
 
 def cell(study: Any, row: Row, column: Column) -> Cell | None:

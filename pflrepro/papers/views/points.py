@@ -30,27 +30,24 @@ class Points(Shown):
     def figures(self, study: Any) -> dict[str, Figure]:
         """Nothing where there is no number."""
         artefact, looks = study.artefact, row_looks(study.artefact)
-        found = {
-            column: its
-            for column in chosen(study, "column", self.columns)
-            if (its := numbers(study, artefact.rows, column, looks))
-        }
-        ours = [column for column, its in found.items() if any(each.ours == each.ours for each in its)]
-        made_on = {instead(study, column) for column in ours}
-        less = f"ours: {made_on.pop()}" if len(made_on) == 1 and made_on != {""} else ""  # once, not over every panel
+        columns = chosen(study, "column", self.columns)
+        found = [(column, its) for column in columns if (its := numbers(study, artefact.rows, column, looks))]
+        made_on = {instead(study, column) for column, its in found if _any_ours(its)}
+        alike = made_on.pop() if len(made_on) == 1 else ""  # said once, in the legend, not over every panel
         drawn = [
             NumberPanel(
-                title(study, column, column in ours and not less),
+                title(study, column, _any_ours(its) and not alike),
                 axis(column.measure.title, column.measure.unit),
                 its,
                 column.measure.unit,
             )
-            for column, its in found.items()
+            for column, its in found
         ]
-        rows = {each.row for its in found.values() for each in its}
+        rows = {each.row for _, its in found for each in its}
         ordered = [row.label for row in artefact.rows if row.label in rows]
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
-        return {"points": dot_figure(drawn, ordered, strong, less or LESS)} if drawn else {}
+        less = f"ours: {alike}" if alike else LESS
+        return {"points": dot_figure(drawn, ordered, strong, less)} if drawn else {}
 
     def notes(self, study: Any) -> list[str]:
         found = [cell for cell in study.cells.values() if len(cell.numbers)]
@@ -60,6 +57,10 @@ class Points(Shown):
         if any(not full(cell) for cell in found):
             said.append("hollow: less than the paper's setting, or other data")
         return ["; ".join(said) + "."]
+
+
+def _any_ours(found: Iterable[Number]) -> bool:
+    return any(each.ours == each.ours for each in found)
 
 
 def whiskers(artefact: Artefact) -> str:

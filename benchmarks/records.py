@@ -31,6 +31,7 @@ ORDER = (
     "plan",
     "convolution",
     "memory_layout",
+    "heap",
     "mdl",
     "mdl_narrow",
     "data",

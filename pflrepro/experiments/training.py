@@ -25,6 +25,7 @@ from pflrepro.experiments.stopping import stopping
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
 from pflrepro.metrics.divergence import divergence
+from pflrepro.simulation.heap import give_back_freed_memory
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.start import refuse_idle_clients
 
@@ -96,6 +97,7 @@ def train(jobs: Sequence[Job], store: Store, machine: Machine, watching: Watchin
     Raises `RunFailed` if the engine fails; checkpoints written until then stay.
     """
     with ExitStack() as held:
+        held.callback(give_back_freed_memory)
         mine, busy = [], []
         for job in sorted(jobs, key=lambda job: job.experiment.seed):
             lock = store.lock(job.id)

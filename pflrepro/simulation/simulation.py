@@ -21,6 +21,7 @@ from pflrepro.settings import Settings
 from pflrepro.simulation.backends import Request, activations, choose_backend
 from pflrepro.simulation.dispatch import Dispatcher
 from pflrepro.simulation.failing import changed
+from pflrepro.simulation.heap import keep_freed_memory
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.memory import GIB, TRIED, Kept, Place, chosen_place
 from pflrepro.simulation.program import Program
@@ -146,6 +147,8 @@ class Simulation:
         return place
 
     def _choose(self, request: Request) -> None:
+        if self.device.type == "cpu":
+            keep_freed_memory()
         with single_threaded(self.device):
             choice = choose_backend(self.dispatcher, request, self.activations)
         self.backend, self.chunk, self.facts = choice.backend, choice.chunk, choice.facts

@@ -32,6 +32,7 @@ from loky.process_executor import BrokenProcessPool
 
 from pflrepro.data.federation import Federation
 from pflrepro.errors import RunFailed
+from pflrepro.simulation.heap import keep_freed_memory
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.lifetime import follow, scratch, shielded, wake_stopped
 from pflrepro.simulation.program import Program
@@ -43,13 +44,9 @@ AHEAD = 2  # groups a worker that are on their way: one at work, one that waits 
 STOPPED_SECONDS = 2.0  # between looks whether somebody stopped a worker
 log = logging.getLogger("pflrepro.workers")
 
-# One thread; and a C heap that keeps what it frees: else each step's gradients are mapped and unmapped anew (400 page faults a
-# step for cnn4, a sixth of the time, measured).
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     # By itself loky (with psutil at hand) takes a worker that keeps 300 MB for a leak and starts another, which loads the framework.
     "LOKY_MAX_MEMORY_LEAK_SIZE": str(1 << 60),
 }
@@ -231,6 +228,7 @@ def _some_rows(
 ) -> bytes:
     """Rows in a worker process, packed, or None for each that is written into the stack; the program is kept for the next ones."""
     torch.set_num_threads(1)
+    keep_freed_memory()
     if key not in _programs:
         _programs.clear()
         work, program = pickle.loads(blob)

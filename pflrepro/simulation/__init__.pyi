@@ -5,6 +5,7 @@ from pflrepro.simulation import cost as cost
 from pflrepro.simulation import dispatch as dispatch
 from pflrepro.simulation import failing as failing
 from pflrepro.simulation import graph as graph
+from pflrepro.simulation import heap as heap
 from pflrepro.simulation import inspection as inspection
 from pflrepro.simulation import launch as launch
 from pflrepro.simulation import lifetime as lifetime

@@ -18,30 +18,20 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import records
 import torch
 
 from pflrepro.algorithms import build_method
-from pflrepro.data.federation import Federation
+from pflrepro.experiments.environment import peak_memory
 from pflrepro.settings import Settings
 from pflrepro.simulation import heap, simulation
+from pflrepro.simulation.cost import generated
 
 CASES = {
-    "har-cnn": ((9, 1, 128), 6, 30, 250),
-    "cnn4": ((1, 28, 28), 10, 20, 250),
-}  # model: shape, classes, clients, samples each
-
-
-def federation(model: str) -> Federation:
-    """Random samples in equal clients; a sixth of as many again to test on."""
-    shape, classes, clients, each = CASES[model]
-    rng = np.random.default_rng(0)
-    count = clients * (each + each // 6)
-    owners = np.arange(count).reshape(clients, -1)
-    train, test = ([rows[part] for rows in owners] for part in (slice(each), slice(each, None)))
-    x = torch.from_numpy(rng.standard_normal((count, *shape), dtype=np.float32))
-    return Federation(x, torch.from_numpy(rng.integers(0, classes, count)), train, test, classes=classes)
+    "har-cnn": ((9, 1, 128), 30, 6),
+    "cnn4": ((1, 28, 28), 20, 10),
+}  # model: shape, clients, classes
+TRAIN, TEST = 250, 41  # samples of a client
 
 
 def measured(model: str, backend: str, kept: bool, rounds: int) -> dict[str, float]:
@@ -50,7 +40,8 @@ def measured(model: str, backend: str, kept: bool, rounds: int) -> dict[str, flo
     if not kept:
         simulation.keep_freed_memory = lambda: False
     settings = Settings(rounds=rounds + 1, lr=0.005, batch_size=10, evaluate_after=False)
-    engine = simulation.Simulation(build_method("fedavg"), federation(model), model, settings, [0], backend, workers=1)
+    federation = generated(*CASES[model], train=TRAIN, test=TEST)
+    engine = simulation.Simulation(build_method("fedavg"), federation, model, settings, [0], backend, workers=1)
     seconds, faults = [], []
     for _ in range(rounds + 1):
         started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -60,7 +51,7 @@ def measured(model: str, backend: str, kept: bool, rounds: int) -> dict[str, flo
     return {
         "seconds": statistics.median(seconds[1:]),
         "faults": statistics.median(faults[1:]),
-        "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "gigabytes": peak_memory("cpu") / 2**30,
     }
 
 

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule, parameters_of
 from pflrepro.products import linear
+from pflrepro.simulation.heap import keep_freed_memory
 from pflrepro.simulation.loop import differentiate
 from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.trees import Tree
@@ -73,8 +74,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    # glibc keeps freed blocks up to the largest freed so far; else fresh pages for each result can take longer than the products
-    torch.empty(31 << 20, dtype=torch.uint8)
+    keep_freed_memory()  # as in training: else fresh pages for each result can take longer than the products
     calls = cases()
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(arguments.repeat):

@@ -123,8 +123,8 @@ class Subject:
         return self.source(**options) if isinstance(self.source, type) else dataclasses.replace(self.source, **options)
 
     def simulation(self, backend: str = "loop", seeds: Sequence[int] = SEEDS, **changes: Any) -> Simulation:
-        """A simulation at its start; `changes` go to the settings, or to the simulation (dtype, chunk) or method (options)."""
-        given = {name: changes.pop(name) for name in ("chunk", "federation", "kind") if name in changes}
+        """A simulation at its start; `changes` go to the settings, or to the simulation (dtype, chunk, device) or method (options)."""
+        given = {name: changes.pop(name) for name in ("chunk", "device", "federation", "kind") if name in changes}
         dtype, options = changes.pop("dtype", "float64"), changes.pop("options", {})
         base = {"participation": 0.6, "batch_size": BATCH, "lr": 0.05, "drop_last": self.norm}
         settings = Settings(ROUNDS, **(base | changes))

@@ -8,6 +8,8 @@ from helpers.subjects import ROWS, rows
 
 from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS
 from pflrepro.conformance import CHECKS, Subject
+from pflrepro.conformance.checks import TOLERANCES, same_runs
+from pflrepro.conformance.subject import run
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,14 @@ def test_conformance(subject: Subject, check: str, current: list[Subject]) -> No
     if check in subject.without:
         pytest.skip(subject.without[check])
     ALL[check](subject)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("subject", rows())
+def test_captured_graphs_on_a_gpu_give_the_processors_numbers(subject: Subject) -> None:
+    expected = run(subject.simulation(), 2)
+    found = run(subject.simulation("graph", device="cuda"), 2)
+    same_runs(found, expected, "a GPU's graphs are not the loop", TOLERANCES["float64"])
 
 
 def numbers_change_only_with_a_revision(subject: Subject) -> None:

@@ -12,10 +12,10 @@ import torch
 
 from pflrepro.algorithms.pfedfda import PFedFDA
 from pflrepro.errors import UserError
+from pflrepro.simulation.computing import computing
 from pflrepro.simulation.inspection import further_round
 from pflrepro.simulation.loop import Loop, Participant
 from pflrepro.simulation.simulation import Simulation
-from pflrepro.simulation.threads import single_threaded
 from pflrepro.simulation.watch import now
 from pflrepro.trees import Tree
 
@@ -47,7 +47,7 @@ def each_training(
 
 
 def _train(program, launch, i: int) -> Tree:
-    with single_threaded(program.federation.device), torch.no_grad():
+    with computing(program.federation.device), torch.no_grad():
         return Participant(program, launch, i, training=True).train()
 
 

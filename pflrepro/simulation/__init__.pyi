@@ -1,6 +1,7 @@
 # Written by `python -m pflrepro.stubs` from __all__ and _NAMES.
 from pflrepro.simulation import backends as backends
 from pflrepro.simulation import batched as batched
+from pflrepro.simulation import computing as computing
 from pflrepro.simulation import cost as cost
 from pflrepro.simulation import dispatch as dispatch
 from pflrepro.simulation import failing as failing
@@ -21,7 +22,6 @@ from pflrepro.simulation import simulation as simulation
 from pflrepro.simulation import source as source
 from pflrepro.simulation import stacking as stacking
 from pflrepro.simulation import start as start
-from pflrepro.simulation import threads as threads
 from pflrepro.simulation import watch as watch
 from pflrepro.simulation import workers as workers
 from pflrepro.simulation.batched import Batched as Batched

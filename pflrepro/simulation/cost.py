@@ -17,10 +17,10 @@ from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule
 from pflrepro.operations import Operations
 from pflrepro.settings import Settings
+from pflrepro.simulation.computing import computing
 from pflrepro.simulation.loop import Loop
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.simulation import Simulation
-from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree
 
 SAMPLES, BATCH, TEST_ROWS = 100, 10, 1  # divisible by every method's batches, also behind FedFomo's validation share
@@ -92,7 +92,7 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
     simulation.backend = meter
     one = np.zeros(1, dtype=np.int64)
     replica = simulation.replicas[0]
-    with single_threaded(simulation.device):
+    with computing(simulation.device):
         simulation._prologue()
         for t in (SECOND - 1, SECOND):
             meter.counted = {}

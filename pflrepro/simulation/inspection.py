@@ -11,11 +11,11 @@ from torch import Tensor
 from pflrepro.algorithms.phases import Clock
 from pflrepro.algorithms.task import Context
 from pflrepro.errors import UserError
+from pflrepro.simulation.computing import computing
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.loop import Loop, Participant
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.simulation import Simulation
-from pflrepro.simulation.threads import single_threaded
 from pflrepro.trees import Tree, stack
 
 ROWS = 500  # samples that go through a network at once
@@ -77,7 +77,7 @@ def client_models(
     else:
         launch = dispatcher.test_launch(program, simulation.replicas[index], clock, everyone)
         launch.adapt, launch.adapt_tables = (launch.adapt, launch.adapt_tables) if adapted else ([], [])
-    with single_threaded(simulation.device), torch.no_grad():
+    with computing(simulation.device), torch.no_grad():
         return [_model(program, launch, i, after, clock) for i in range(len(launch))]
 
 
@@ -97,7 +97,7 @@ def notes(simulation: Simulation, index: int = 0) -> dict[str, np.ndarray]:
     dispatcher = simulation.dispatcher
     program, everyone = dispatcher.program(Loop()), np.arange(simulation.task.clients)
     launch = dispatcher.test_launch(program, simulation.replicas[index], dispatcher.clock(simulation.round), everyone)
-    with single_threaded(simulation.device), torch.no_grad():
+    with computing(simulation.device), torch.no_grad():
         each = [Participant(program, launch, i) for i in range(len(launch))]
         rows = [program.notes(*participant.of_row, participant.adapt()) for participant in each]
     return {name: leaf.cpu().numpy() for name, leaf in stack(rows).flat().items()}

@@ -19,6 +19,7 @@ from pflrepro.models import build_model
 from pflrepro.models.split import SplitModel
 from pflrepro.settings import Settings
 from pflrepro.simulation.backends import Request, activations, choose_backend
+from pflrepro.simulation.computing import computing
 from pflrepro.simulation.dispatch import Dispatcher
 from pflrepro.simulation.failing import changed
 from pflrepro.simulation.heap import keep_freed_memory
@@ -35,7 +36,6 @@ from pflrepro.simulation.start import (
     setup_of,
     task_of,
 )
-from pflrepro.simulation.threads import single_threaded
 from pflrepro.simulation.watch import now
 from pflrepro.trees import Tree, concatenate
 
@@ -149,7 +149,7 @@ class Simulation:
     def _choose(self, request: Request) -> None:
         if self.device.type == "cpu":
             keep_freed_memory()
-        with single_threaded(self.device):
+        with computing(self.device):
             choice = choose_backend(self.dispatcher, request, self.activations)
         self.backend, self.chunk, self.facts = choice.backend, choice.chunk, choice.facts
 
@@ -171,12 +171,12 @@ class Simulation:
         Once everything is finished it does nothing.
         """
         self.begin()
-        with single_threaded(self.device):
+        with computing(self.device):
             self._step()
 
     def begin(self) -> None:
         """The test of the untrained models, behind the method's prologue; nothing where it has been made."""
-        with single_threaded(self.device):
+        with computing(self.device):
             if not self.replicas[0].history["round"]:
                 self._prologue()
                 self._evaluate([np.zeros(self.task.clients, bool) for _ in self.replicas])

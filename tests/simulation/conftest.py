@@ -34,7 +34,7 @@ def start(federation: Federation) -> Callable[..., Simulation]:
     """`start(method, rounds=2, ...)`: a simulation before its first round; changes go to the settings or the simulation."""
 
     def build(method: Method, rounds: int = 2, **changes) -> Simulation:
-        names = ("federation", "model", "seeds", "backend", "dtype", "chunk", "workers", "memory")
+        names = ("federation", "model", "seeds", "backend", "device", "dtype", "chunk", "workers", "memory")
         given = {name: changes.pop(name) for name in names if name in changes}
         settings = Settings(rounds, **({"batch_size": 5, "lr": 0.05, "drop_last": False} | changes))
         base = {

@@ -1,5 +1,4 @@
 # Written by `python -m pflrepro.stubs` from __all__ and _NAMES.
-from pflrepro.models import convolution as convolution
 from pflrepro.models import dropout as dropout
 from pflrepro.models import initialise as initialise
 from pflrepro.models import inputs as inputs

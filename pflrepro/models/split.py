@@ -13,15 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pflrepro.models.convolution import Conv2d
 from pflrepro.models.dropout import Keyed, site_of
 from pflrepro.products import Linear
 from pflrepro.trees import Tree
-
-COMPUTED: dict[type[nn.Module], type[nn.Module]] = {
-    nn.Linear: Linear,
-    nn.Conv2d: Conv2d,
-}  # the same layers, by faster ways
 
 
 @dataclass(frozen=True)
@@ -75,8 +69,8 @@ class _Slots:
             if isinstance(child, nn.modules.batchnorm._NormBase):
                 child.num_batches_tracked = None  # an integer counter that only a missing momentum would read
             self.buffers += [(child._buffers, name, path + name) for name, b in child._buffers.items() if b is not None]
-            if type(child) in COMPUTED:
-                child.__class__ = COMPUTED[type(child)]
+            if type(child) is nn.Linear:
+                child.__class__ = Linear
             if isinstance(child, Keyed):
                 child.site = site_of(prefix)
                 self.keyed.append(child)

@@ -111,10 +111,7 @@ class Batched:
     def _zero_sums(self, program: Program, mapped: Mapped, phase: Phase, local: Tree, scalars: Tree) -> Tree:
         if not phase.scan:
             return Tree()
-        device = program.federation.device
-        empty = program.batch(
-            phase, torch.zeros(1, dtype=torch.int64, device=device), torch.zeros(1, device=device), Tree()
-        )
+        empty = program.no_samples(phase)
 
         def observe(received: Tree, row: Tree, sc: Tree, loc: Tree) -> Tree:
             return program.observe(loc, empty, program.context(received, row, sc, phase)).map(torch.zeros_like)

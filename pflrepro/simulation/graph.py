@@ -9,7 +9,9 @@ On a CPU the same buffers are used without capture, so that the bookkeeping is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch.func import vmap
@@ -126,8 +128,8 @@ class _StaticPhase:
         if self.program.federation.device.type == "cuda":
             for size in self.sizes:  # before the first load: warming up and capturing would spoil the state
                 if size not in self.calls:
-                    self.calls[size] = self._captured(size)
-        self.buffers.map(lambda fixed, new: fixed.copy_(new), inputs)
+                    self.calls[size] = self._captured(size, inputs)
+        self._fill(inputs)
 
     def advance(self, active: int) -> None:
         """One batch for the first `active` rows."""
@@ -156,20 +158,38 @@ class _StaticPhase:
             _keep(active, new_sums, sums)
         b.k.add_(1)
 
-    def _captured(self, size: int) -> Callable[[], None]:
+    def _captured(self, size: int, inputs: Tree) -> Callable[[], None]:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                self.buffers.k.zero_()
-                self._batch(size)
+            self._warm_up(size, inputs)
         torch.cuda.current_stream().wait_stream(stream)
-        self.buffers.k.zero_()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool):
+        with _no_collection(), torch.cuda.graph(graph, pool=self.pool):
             self._batch(size)
         self.pool = graph.pool()
         return graph.replay
+
+    def _warm_up(self, size: int, inputs: Tree) -> None:
+        """First batches, each anew: a method may count its batches, and write by that count into what it keeps."""
+        for _ in range(WARM_UP):
+            self._fill(inputs)
+            self._batch(size)
+
+    def _fill(self, inputs: Tree) -> None:
+        self.buffers.map(lambda fixed, new: fixed.copy_(new), inputs)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Within it no garbage is collected: a graph of an earlier run that is freed during a capture breaks the capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _keep(active: torch.Tensor, new: Tree, fixed: Tree) -> None:

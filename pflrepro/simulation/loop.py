@@ -141,7 +141,7 @@ class Participant:
         sums, k = Tree(), -1
         with self._located(lambda: f"phase {phase.name!r}, step {k}", local):
             if phase.scan and table.steps[self.i] == 0:
-                empty = program.batch(phase, torch.zeros(1, dtype=torch.int64), torch.zeros(1), Tree())
+                empty = program.no_samples(phase)
                 sums = program.observe(local, empty, ctx).map(torch.zeros_like)
             for k, batch in enumerate(self._batches(phase, table)):
                 if phase.scan:

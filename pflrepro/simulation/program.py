@@ -187,6 +187,11 @@ class Program:
             x, draws = self.augmented(x, draws[AUGMENT]), draws.without([AUGMENT])
         return Tree(x=x, y=y, mask=mask.to(self.dtype)) | draws
 
+    def no_samples(self, phase: Phase) -> Tree:
+        """A batch of one place without a sample, for the form of what is summed."""
+        place = torch.zeros(1, dtype=torch.int64, device=self.federation.device)
+        return self.batch(phase, place, torch.zeros_like(place), Tree())
+
     def augmented(self, x: Tensor, numbers: Tensor) -> Tensor:
         """`x` [..., B, C, H, W] as `Settings.augment` says, by `numbers` [..., at least B, 3] in [0, 1)."""
         return crop_and_flip(x, numbers[..., : x.shape[-4], :], self.federation.black(self.dtype))

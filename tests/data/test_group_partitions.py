@@ -203,7 +203,7 @@ def test_impossible_requests(spec: str, clients: int | None, groups: list | None
     ["group-classes:2", "group-dirichlet:0.5", "group+first-of=20+train-share=0.5", "group+first-of=20+stratified"],
 )
 def test_a_gpu_gives_the_same_partition(spec: str) -> None:
-    labels, groups = torch.arange(70_000) * 7 % 10, torch.arange(70_000) % 20
+    labels, groups = torch.arange(70_000) // 20 * 7 % 10, torch.arange(70_000) % 20
     clients = 10 if "first" in spec else 40
     host = partition(spec, labels, clients, 3, groups=groups)
     device = partition(spec, labels.cuda(), clients, 3, groups=groups.cuda())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.phases import Draw, Phase
+from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
-from pflrepro.simulation.graph import buckets
+from pflrepro.simulation.graph import _no_collection, _StaticPhase, buckets
 from pflrepro.trees import Tree
 
 BACKENDS = ("loop", "batched", "graph")
@@ -112,3 +114,26 @@ def test_changing_numbers_need_no_new_buffers(start) -> None:
     while not simulation.finished:
         simulation.step()
     assert len(simulation.backend._instances) == 1
+
+
+def test_warming_up_for_a_capture_leaves_no_trace(simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pFedFDA writes each batch to the next free rows of a store that holds one pass: further batches would lie outside of it."""
+    method = build_method("pfedfda", {"beta_search": "code", "folds": 3})
+    expected = simulate(method, backend="graph").state_of(0)
+    load = _StaticPhase.load
+
+    def warmed_up(phase: _StaticPhase, inputs: Tree) -> None:
+        for size in phase.sizes:
+            phase._warm_up(size, inputs)
+        load(phase, inputs)
+
+    monkeypatch.setattr(_StaticPhase, "load", warmed_up)
+    found = simulate(method, backend="graph").state_of(0)
+    told = [path for path in expected if "seconds" not in path and expected[path].dtype.kind != "U"]
+    assert all(np.array_equal(found[path], expected[path], equal_nan=True) for path in told)
+
+
+def test_no_garbage_is_collected_during_a_capture() -> None:
+    with _no_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()

@@ -64,7 +64,8 @@ def parts(out: Path, device: str, data_root: str | None, tiny: bool) -> Iterator
     at = ("--device", device)
     tests = HERE.parent / "tests"
     where = str(tests / "data" / "test_rotation.py" if tiny else tests)
-    yield Part("tests", (python, "-m", "pytest", "-q", "-m", "gpu", where), 6)
+    # several processes: a fault that ends a device's context takes the later tests of its process with it
+    yield Part("tests", (python, "-m", "pytest", "-q", "-n", "4", "-m", "gpu", where), 6)
     small = ("fedavg", "--rounds", "1", "--share", "0.01") if tiny else ("--share", "1")
     yield Part("bench", script("round", *small, *at, *root, "--out", record("round")), 4)
     small = ("seeds", "absent", "--samples", "40", "--most", "4", "--rounds", "1") if tiny else ()

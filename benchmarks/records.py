@@ -41,13 +41,13 @@ HEAD = """# Measurements of speed
 Ratios measured side by side in one run on one machine. Absolute times say nothing about another machine. This page is made from the
 records beside it (`python benchmarks/records.py`); a value measured several times is given as median (least to most).
 """
-GPU = """## A GPU
+GPU = """## On a GPU
 
-Nothing has been measured on a GPU yet. `make gpu MINUTES=25` does everything that waits for one, each part on a clock of its own,
-and goes on where it was interrupted (`python benchmarks/gpu_day.py --help`): the tests that need a device, a round beside the
-plain way, scaling, convolutions, probes, the methods' rounds, then tables at the papers' own scale until the time is over.
-Records, logs and the run store lie in `outputs/gpu`. `python benchmarks/gpu_day.py --tiny --device cpu` tries the same without a
-GPU, and so do the tests.
+`make gpu MINUTES=25` does everything that needs one, each part on a clock of its own, and goes on where it was interrupted (`python
+benchmarks/gpu_day.py --help`): the tests that need a device, a round beside the plain way, scaling, convolutions, probes, the
+methods' rounds, then tables at the papers' own scale until the time is over. Records, logs and the run store lie in `outputs/gpu`.
+`python benchmarks/gpu_day.py --tiny --device cpu` tries the same without a GPU, and so do the tests. Scaling, probes and the
+methods' rounds have not been measured on one yet.
 """
 
 
@@ -93,17 +93,24 @@ def command() -> str:
 
 def page(folder: Path = HERE) -> str:
     """README.md, from the records in the folder."""
-    found = {file.stem.removesuffix("_cpu"): file for file in folder.glob("*_cpu.json")}
+    return "\n".join([HEAD, *sections(folder, "cpu"), GPU, *sections(folder, "gpu")])
+
+
+def sections(folder: Path, device: str) -> list[str]:
+    """The records of a kind of device, in their order."""
+    found = {file.stem.removesuffix(f"_{device}"): file for file in folder.glob(f"*_{device}.json")}
     names = [name for name in ORDER if name in found] + sorted(set(found) - set(ORDER))
-    sections = [section(json.loads(found[name].read_text(encoding="utf-8")), found[name]) for name in names]
-    return "\n".join([HEAD, *sections, GPU])
+    return [section(json.loads(found[name].read_text(encoding="utf-8")), found[name]) for name in names]
 
 
 def section(record: Mapping[str, Any], file: Path) -> str:
     """A record as text: what, command, machine, table, and its picture if there is one."""
     machine = dict(record["machine"])
-    made = f"{record['date']}, commit {record['commit']}; {machine.pop('processor')}, "
-    made += ", ".join(f"{name} {value}" for name, value in machine.items() if name != "device")
+    processor = machine.pop("processor")
+    device = machine.pop("device", processor)
+    names = [device, processor] if file.stem.endswith("_gpu") else [processor]
+    made = f"{record['date']}, commit {record['commit']}; "
+    made += ", ".join([*names, *(f"{name} {value}" for name, value in machine.items())])
     case = "; ".join(f"{name} {value}" for name, value in record["case"].items())
     parts = [f"## {record['title']}", record["what"], f"`{record['command']}` → [{file.name}]({file.name}): {made}."]
     if case:

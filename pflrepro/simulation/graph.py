@@ -196,6 +196,6 @@ def _keep(active: torch.Tensor, new: Tree, fixed: Tree) -> None:
     """Write `new` into the fixed rows that are active; the whole state of the others stays as it is."""
 
     def write(old: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        return old.copy_(torch.where(active.view(-1, *[1] * (old.ndim - 1)), value, old))
+        return torch.where(active.view(-1, *[1] * (old.ndim - 1)), value, old, out=old)
 
     fixed.map(write, new)

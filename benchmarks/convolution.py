@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from torch.func import grad, vmap
 
 from pflrepro.models import build_model
 from pflrepro.models.split import FunctionalModule, parameters_of
-from pflrepro.simulation.computing import computing
+from pflrepro.simulation.watch import now
 from pflrepro.trees import Tree, repeat
 
 
@@ -94,27 +93,6 @@ def gradients(way: str, clients: int, device: str) -> Callable[[], list[Tensor]]
     return lambda: by_autograd(loss, params, x, y)
 
 
-def measured(clients: int, device: str, repetitions: int) -> dict[str, list[float]]:
-    """way -> the seconds of each repetition, all ways in turns."""
-    ways = {way: gradients(way, clients, device) for way in ("loop", "vmap", "grouped", "unfold")}
-    expected = ways["loop"]()
-    for way, call in ways.items():
-        error = max(float((a - b).abs().max()) for a, b in zip(expected, call(), strict=True))
-        if error > 1e-4:
-            raise SystemExit(f"{way} differs from the loop by {error}")
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
-    for _ in range(repetitions):
-        for way, call in ways.items():
-            if device.startswith("cuda"):
-                torch.cuda.synchronize()
-            started = time.perf_counter()
-            call()
-            if device.startswith("cuda"):
-                torch.cuda.synchronize()
-            seconds[way].append(time.perf_counter() - started)
-    return seconds
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clients", type=int, default=20)
@@ -122,8 +100,20 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    with computing(torch.device(arguments.device)):
-        seconds = measured(arguments.clients, arguments.device, arguments.repeat)
+    device = torch.device(arguments.device)
+    torch.backends.cudnn.allow_tf32 = False  # as in training
+    ways = {way: gradients(way, arguments.clients, arguments.device) for way in ("loop", "vmap", "grouped", "unfold")}
+    expected = ways["loop"]()
+    for way, call in ways.items():
+        error = max(float((a - b).abs().max()) for a, b in zip(expected, call(), strict=True))
+        if error > 1e-4:
+            raise SystemExit(f"{way} differs from the loop by {error}")
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(arguments.repeat):
+        for way, call in ways.items():
+            started = now(device)
+            call()
+            seconds[way].append(now(device) - started)
     vmapped = statistics.median(seconds["vmap"])
     rows = [
         {

@@ -121,7 +121,7 @@ DITTO = Tuning(
     (_scarce((0.05, 0.1, 0.5, 1.0, 2.0), 0.1, 0.1, personal_epochs=5), _FMNIST),
 )
 APFL = Tuning("APFL", "alpha", "alpha", "[FDA C.2]", (_scarce((0.25, 0.5, 0.75, 1.0), 0.5, 0.25),), rounds=200)
-# With 1 nothing is learned: the features' length falls from round to round until all are 0.
+# With 1 nothing is learned: the features get shorter from round to round, until every answer is the same.
 _HAR = Choice("har", HAR_USERS, ACCURACY, (0.01, 0.1, 1.0), usual=1.0, chosen=0.1, data=(HAR_USERS.dataset,))
 MOON = Tuning("MOON", "mu", "mu", "[BR A]", (_HAR,))
 FEDPAC = Tuning("FedPAC", "alignment", "lambda", "[FDA C.2]", (_scarce((0.1, 0.5, 1.0, 5.0, 10.0), 1.0, 1.0),))

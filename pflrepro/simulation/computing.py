@@ -19,13 +19,25 @@ def computing(device: torch.device) -> Iterator[None]:
     PyTorch lets cuDNN round what it convolves to the ten bits of TF32: entries of one gradient of CNN4, taken in two ways, differed
     by up to 0.004 on an H100. That is more than rounding, and a GPU would not go on where a CPU stopped.
     """
-    threads, rounded = torch.get_num_threads(), torch.backends.cudnn.allow_tf32
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    else:
-        torch.backends.cudnn.allow_tf32 = False
+    with _one_thread() if device.type == "cpu" else _unrounded_convolutions():
+        yield
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def _unrounded_convolutions() -> Iterator[None]:
+    rounded = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
         torch.backends.cudnn.allow_tf32 = rounded

@@ -16,7 +16,7 @@ from pflrepro.errors import UserError
 from pflrepro.experiments import revive
 from pflrepro.experiments.store import Store
 from pflrepro.metrics import cost, leakage, mdl, newcomers, personalisation, predictions, representations, separation
-from pflrepro.papers import model_measures, prediction_measures
+from pflrepro.papers import dbe, model_measures, prediction_measures
 from pflrepro.papers.measures import Evidence, Measure
 from pflrepro.papers.settings import fda
 from pflrepro.simulation.inspection import notes
@@ -153,6 +153,19 @@ def test_fine_tuned_copies(trained) -> None:
     value = model_measures.tuned(2).of(trained.evidence("fedavg"))
     assert value.number == pytest.approx(100 * found.weighted)
     assert value.clients == pytest.approx(100 * found.values) and value.weights.tolist() == found.samples.tolist()
+
+
+def test_dbe_tunes_fedbabu_once_after_its_run_and_takes_the_best_round_of_others(trained) -> None:
+    """The curve that ends its run is that of the global model: with a test after ten epochs each round it ends elsewhere."""
+    options = dict(dbe.FEDBABU.options)
+    babu = {"name": "fedbabu", "options": options}
+    found = newcomers.tuned(trained.simulation(**babu), 10, "all")
+    for measure in (dbe.BEST, dbe.TABLE9.columns[0].measure, dbe.TABLE5.columns[0].measure):
+        assert number(measure, trained.evidence(**babu)) == pytest.approx(100 * found.weighted)
+        best = trained.evidence("fedavg").run.curve.max()
+        assert number(measure, trained.evidence("fedavg")) == pytest.approx(100 * best)
+    untuned = newcomers.tuned(trained.simulation(**babu), 0, "all").weighted
+    assert trained.evidence(**babu).run.curve[-1] == pytest.approx(untuned) and untuned < found.weighted
 
 
 def test_new_clients(trained) -> None:

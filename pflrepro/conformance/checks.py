@@ -33,10 +33,10 @@ TOLERANCES = {"float64": 1e-8, "float32": 1e-3}
 
 # ---- comparisons ---------------------------------------------------------------------------------------------------------------
 def same(a: State, b: State, what: str, tolerance: float = 0.0, only: Sequence[str] = ()) -> None:
-    """Two states agree, seconds and the backend's name aside: exactly, or |a - b| <= tolerance * (1 + max |b|) in each entry."""
+    """Two states agree, seconds, backend and device aside: exactly, or |a - b| <= tolerance * (1 + max |b|) in each entry."""
 
     def chosen(name: str) -> bool:
-        recorded = "seconds" in name or name in ("progress/backend", "progress/chunk")
+        recorded = "seconds" in name or name in ("progress/backend", "progress/chunk", "progress/device")
         return not recorded and (not only or name.partition("/")[0] in only)
 
     names = sorted(filter(chosen, a))

@@ -341,18 +341,21 @@ class Simulation:
             "progress/prologue_done": np.array(self.prologue_done),
             "progress/backend": np.array(self.backend.name),
             "progress/chunk": np.array(self.chunk or 0),
+            "progress/device": np.array(self.device.type),
         }
         return self.replicas[index].state() | progress
 
     def restore_seed(self, index: int, arrays: dict[str, np.ndarray]) -> None:
         """Take up seed number `index` where `state_of` left it; all seeds of a simulation must be at the same round.
 
-        A backend or chunk that was left to us is taken over from the state, so that the numbers stay the same to the bit.
+        A backend or chunk that was left to us is taken over from the state, so that the numbers stay the same to the bit; not from
+        another kind of device, which rounds in its own way and has a fastest backend of its own.
         """
         self.replicas[index].restore(arrays)
         self.round = int(arrays["progress/round"])
         self.prologue_done = bool(arrays["progress/prologue_done"])
-        if self._asked.backend == "auto":
+        same_kind = arrays.get("progress/device", self.device.type) == self.device.type  # older states do not say
+        if self._asked.backend == "auto" and same_kind:
             name, chunk = str(arrays["progress/backend"]), int(arrays["progress/chunk"]) or None
             if (name, chunk) != (self.backend.name, self.chunk):
                 self._choose(replace(self._asked, backend=name, chunk=chunk))

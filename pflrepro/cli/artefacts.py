@@ -64,8 +64,8 @@ def _add_reproduce(verbs: Any) -> None:
     parser.add_argument(
         "--launcher",
         metavar="WHERE",
-        help="where what is missing is trained: processes, dask:ADDRESS, ray, ray:ADDRESS, slurm:NAME=VALUE,... (default: here, "
-        "one run after another)",
+        help="where what is missing is trained: processes, processes:N, dask:ADDRESS, ray, ray:ADDRESS, slurm:NAME=VALUE,... "
+        "(default: here, one run after another)",
     )
     parser.add_argument(
         "--set",

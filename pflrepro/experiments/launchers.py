@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pflrepro.cores import usable_cores
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_range, unknown
 from pflrepro.experiments.config import Experiment
 
 TRIES = 3  # passes in a row in which no task is answered, before those that are left count as failed
 CONNECT = 20  # seconds that a Dask scheduler may take to answer
 RAY_GIVES_UP = "on a busy machine it gives up after 15 s; its own log is raylet.err in Ray's folder of the session"
 POLL = 1.0  # seconds between looks at SLURM jobs; submitit asks the scheduler itself less often
+ON_A_GPU = 2  # runs that share one: two small ones take each 1.1 to 1.6 times as long as alone; ten large ones gain nothing (an H100)
 TIME_LIMITS = 100  # that a SLURM job may come to, before it counts as failed: each time it goes on where it was
 
 Task = tuple[Experiment, ...]
@@ -52,8 +53,9 @@ def serial(tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outc
 
 
 def processes(tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outcome]:
-    """`jobs` processes (default: one a core) with one thread each, through joblib and loky."""
-    how = {"backend": "loky", "n_jobs": jobs or usable_cores(), "inner_max_num_threads": 1}
+    """`jobs` processes (default: one a core, `ON_A_GPU` on a GPU) with one thread each, through joblib and loky."""
+    room = usable_cores() if work.device == "cpu" else ON_A_GPU
+    how = {"backend": "loky", "n_jobs": jobs or room, "inner_max_num_threads": 1}
     return _until_answered(partial(_by_joblib, partial(_alone, work, os.getpid()), how), tasks)
 
 
@@ -138,7 +140,7 @@ def slurm(folder: str | Path | None = None, cluster: str = "slurm", **parameters
 
 
 LOCAL: dict[str, Launcher] = {"serial": serial, "processes": processes}
-FORMS = ("serial", "processes", "dask:ADDRESS", "ray", "ray:ADDRESS", "slurm", "slurm:NAME=VALUE,...")
+FORMS = ("serial", "processes", "processes:N", "dask:ADDRESS", "ray", "ray:ADDRESS", "slurm", "slurm:NAME=VALUE,...")
 
 
 def launcher_of(text: str) -> Launcher:
@@ -149,6 +151,9 @@ def launcher_of(text: str) -> Launcher:
         'processes'
     """
     name, _, rest = text.partition(":")
+    if name == "processes" and rest:
+        number = check_range("the number of processes", _number(rest), 1, integer=True)
+        return lambda tasks, work, jobs: processes(tasks, work, jobs or number)
     if name == "dask" and rest:
         return dask(rest)
     if name == "ray":
@@ -167,8 +172,12 @@ def _parameters(text: str) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
             raise UserError(f"expected slurm:NAME=VALUE,..., not {pair!r}")
-        found[name] = int(value) if value.isdecimal() else value
+        found[name] = _number(value)
     return found
+
+
+def _number(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 # ---- what the engines have in common ---------------------------------------------------------------------------------------

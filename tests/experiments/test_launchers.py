@@ -159,8 +159,33 @@ def test_a_worker_that_dies_on_every_attempt_fails_its_task_alone():
 
 
 @pytest.mark.parametrize(
+    ("text", "jobs", "device", "expected"),
+    [
+        ("processes", None, "cpu", launchers.usable_cores()),
+        ("processes", None, "cuda:0", launchers.ON_A_GPU),
+        ("processes:3", None, "cuda:0", 3),
+        ("processes:3", 4, "cpu", 4),
+    ],
+)
+def test_how_many_processes_train_at_a_time(text, jobs, device, expected, monkeypatch):
+    asked = []
+
+    def one_after_another(call, how, tasks):
+        asked.append(how["n_jobs"])
+        yield from (call(index, task) for index, task in tasks.items())
+
+    monkeypatch.setattr(launchers, "_by_joblib", one_after_another)
+    work = Doing()
+    work.device = device
+    assert list(launchers.launcher_of(text)(["a", "b"], work, jobs)) == [("a", None), ("b", None)]
+    assert asked == [expected]
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("processes:0", "the number of processes must be a whole number >= 1, not 0"),
+        ("processes:all", "the number of processes must be a whole number >= 1, not 'all'"),
         ("dask", "unknown launcher 'dask'; valid: dask:ADDRESS, "),
         ("slurm:gpu", "expected slurm:NAME=VALUE,..., not 'gpu'"),
         ("slurm:partitions=gpu,cluster=local", "Unknown argument 'partitions' for executor 'slurm'"),

@@ -1,8 +1,8 @@
 """The `graph` backend: `batched` with static buffers, on a GPU captured as CUDA graphs.
 
 A phase's state lives at fixed addresses: its rows' `local` and `sums`, what they received, the tables of batches, and the step
-number k. One call works on a prefix of the rows (a bucket of a few sizes), reads batch k, keeps the rows that have finished as
-they are, and raises k. Numbers that change (rates, the round) are device scalars, so one capture serves all rounds.
+number k. One call works on a prefix of the rows (one of a few sizes), reads batch k, keeps the rows that have finished as they are,
+and raises k. Numbers that change (rates, the round) are device scalars, so one capture serves all rounds.
 
 On a CPU the same buffers are used without capture, so that the bookkeeping is tested everywhere.
 """
@@ -10,7 +10,7 @@ On a CPU the same buffers are used without capture, so that the bookkeeping is t
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -23,10 +23,13 @@ from pflrepro.simulation.schedule import Table
 from pflrepro.trees import Tree
 
 WARM_UP = 3  # calls before a capture, as PyTorch's notes on CUDA graphs ask for
+FEW = 32  # rows of which each number may get a graph of its own
+
+Prefix = tuple[int, bool]  # how many rows, and whether all of them are active
 
 
 class Graph(Batched):
-    """All rows at once, one captured graph a phase and bucket."""
+    """All rows at once, one captured graph a phase and prefix."""
 
     name = "graph"
 
@@ -52,19 +55,22 @@ class Graph(Batched):
         if key not in self._instances:
             self._instances[key] = _StaticPhase(program, phase, inputs, mapped.shared)
         instance = self._instances[key]
-        instance.load(inputs)
-        for k in range(table.longest):
-            instance.advance(int((table.steps > k).sum()))
+        active = [int((table.steps > k).sum()) for k in range(table.longest)]
+        instance.load(inputs, active)
+        for count in active:
+            instance.advance(count)
         return instance.result()
 
 
 def buckets(rows: int) -> list[int]:
-    """The prefix sizes that get a graph of their own, ascending: `rows`, and down by a quarter at a time.
+    """The prefix sizes that get a graph of their own, ascending: all up to `FEW` rows, else `rows`, and down by a quarter at a time.
 
     Example:
-        >>> buckets(8)
-        [1, 2, 3, 4, 5, 6, 8]
+        >>> buckets(5), buckets(40)[-5:]
+        ([1, 2, 3, 4, 5], [13, 17, 23, 30, 40])
     """
+    if rows <= FEW:
+        return list(range(1, rows + 1))
     sizes = [rows]
     while sizes[-1] > 1:
         sizes.append(max(1, min(sizes[-1] - 1, -(-3 * sizes[-1] // 4))))
@@ -120,61 +126,69 @@ class _StaticPhase:
         self.rows = int(inputs.steps.shape[0])
         self.sizes = buckets(self.rows)
         self.one = one_batch(program, phase)
-        self.calls: dict[int, Callable[[], None]] = {}
+        self.calls: dict[Prefix, Callable[[], None]] = {}
         self.pool = None
 
-    def load(self, inputs: Tree) -> None:
-        """Copy a new round's inputs to the fixed addresses."""
+    def load(self, inputs: Tree, active: Iterable[int]) -> None:
+        """Copy a new round's inputs to the fixed addresses; `active`: the rows that its batches will be for."""
         if self.program.federation.device.type == "cuda":
-            for size in self.sizes:  # before the first load: warming up and capturing would spoil the state
-                if size not in self.calls:
-                    self.calls[size] = self._captured(size, inputs)
+            asked = set(map(self._prefix, active))
+            for prefix in sorted(
+                asked - self.calls.keys()
+            ):  # before the copy: warming up and capturing spoil the state
+                self.calls[prefix] = self._captured(prefix, inputs)
         self._fill(inputs)
 
     def advance(self, active: int) -> None:
         """One batch for the first `active` rows."""
-        size = next(size for size in self.sizes if size >= active)
-        self.calls.setdefault(size, lambda: self._batch(size))()
+        prefix = self._prefix(active)
+        self.calls.setdefault(prefix, lambda: self._batch(prefix))()
 
     def result(self) -> tuple[Tree, Tree]:
         """Copies of `local` and `sums`."""
         return self.buffers.local.map(torch.clone), self.buffers.sums.map(torch.clone)
 
-    def _batch(self, size: int) -> None:
-        b, prefix = self.buffers, slice(0, size)
-        active = b.steps[prefix] > b.k
-        index = b.index[prefix].index_select(1, b.k).squeeze(1)
-        mask = b.mask[prefix].index_select(1, b.k).squeeze(1)
-        draws = b.draws[prefix].map(lambda values: values.index_select(1, b.k).squeeze(1))
+    def _prefix(self, active: int) -> Prefix:
+        size = next(size for size in self.sizes if size >= active)
+        return size, size == active
+
+    def _batch(self, prefix: Prefix) -> None:
+        (size, whole), b = prefix, self.buffers
+        first = slice(0, size)
+        steps = b.steps[first]
+        index = b.index[first].index_select(1, b.k).squeeze(1)
+        mask = b.mask[first].index_select(1, b.k).squeeze(1)
+        draws = b.draws[first].map(lambda values: values.index_select(1, b.k).squeeze(1))
         batch = self.program.batch(self.phase, index, mask, draws)
-        rows = b.rows[prefix] | Tree(_=active)
-        received = b.received if self.shared else b.received[prefix]
-        local, sums = b.local[prefix], b.sums[prefix]
+        rows = b.rows[first] | Tree(_=steps)  # a tree without leaves has no rows to map over
+        received = b.received if self.shared else b.received[first]
+        local, sums = b.local[first], b.sums[first]
         dims = (None if self.shared else 0, 0, None, 0, 0, 0)
         new_local, new_sums = vmap(self.one, in_dims=dims)(received, rows, b.scalars, local, sums, batch)
+        active = None if whole else steps > b.k
         if not self.phase.scan:
             _keep(active, new_local, local)
         else:
             _keep(active, new_sums, sums)
         b.k.add_(1)
 
-    def _captured(self, size: int, inputs: Tree) -> Callable[[], None]:
+    def _captured(self, prefix: Prefix, inputs: Tree) -> Callable[[], None]:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self._warm_up(size, inputs)
+            self._warm_up(prefix, inputs)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with _no_collection(), torch.cuda.graph(graph, pool=self.pool):
-            self._batch(size)
+            self._batch(prefix)
         self.pool = graph.pool()
         return graph.replay
 
-    def _warm_up(self, size: int, inputs: Tree) -> None:
+    def _warm_up(self, prefix: Prefix, inputs: Tree) -> None:
         """First batches, each anew: a method may count its batches, and write by that count into what it keeps."""
         for _ in range(WARM_UP):
             self._fill(inputs)
-            self._batch(size)
+            self._batch(prefix)
 
     def _fill(self, inputs: Tree) -> None:
         self.buffers.map(lambda fixed, new: fixed.copy_(new), inputs)
@@ -192,10 +206,27 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _keep(active: torch.Tensor, new: Tree, fixed: Tree) -> None:
-    """Write `new` into the fixed rows that are active; the whole state of the others stays as it is."""
+def _keep(active: torch.Tensor | None, new: Tree, fixed: Tree) -> None:
+    """Write `new` into the fixed rows that are active (None: all are); the whole state of the others stays as it is.
+
+    What was handed on as it was is not written. What a step hands on as another entry is copied before anything is written: it lies
+    where that one will be.
+    """
+    places = {leaf.untyped_storage().data_ptr() for leaf in fixed.leaves()}
+
+    def apart(old: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return value.clone() if value.untyped_storage().data_ptr() in places and not _same(old, value) else value
 
     def write(old: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        if _same(old, value):
+            return old
+        if active is None:
+            return old.copy_(value)
         return torch.where(active.view(-1, *[1] * (old.ndim - 1)), value, old, out=old)
 
-    fixed.map(write, new)
+    fixed.map(write, fixed.map(apart, new))
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one shape are the same numbers in the same place."""
+    return a.data_ptr() == b.data_ptr() and a.stride() == b.stride()

@@ -69,6 +69,27 @@ def test_a_scan_sums_over_each_clients_whole_data(simulate, federation, backend:
     assert clients.batches.tolist() == [4, 0, 2, 1, 6], "the scan drops nothing, the training does"
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_step_may_hand_one_entry_on_as_another(simulate, backend: str) -> None:
+    """Each batch swaps two entries: buffers that are written one after another must not be read after they were written."""
+
+    @dataclass(frozen=True)
+    class Swaps(Counts):
+        def init_client(self, setup, info):
+            return super().init_client(setup, info) | Tree(first=setup.zeros(3), second=setup.zeros(3) + 1)
+
+        def step(self, local, batch, ctx):
+            return super().step(local, batch, ctx) | Tree(first=local.second, second=local.first)
+
+    clients = simulate(Swaps(), rounds=1, local_epochs=1, backend=backend).replicas[0].clients
+    odd = (clients.batches % 2).tolist()
+    assert (
+        set(odd) == {0, 1}
+        and clients.first[:, 0].tolist() == odd
+        and clients.second[:, 2].tolist() == [1 - n for n in odd]
+    )
+
+
 def test_draws_are_the_same_in_every_backend(simulate) -> None:
     loop, *others = (simulate(Counts(), backend=backend).replicas[0].clients.draws for backend in BACKENDS)
     assert all(torch.allclose(loop, other, rtol=0, atol=1e-12) for other in others)
@@ -122,10 +143,10 @@ def test_warming_up_for_a_capture_leaves_no_trace(simulate, monkeypatch: pytest.
     expected = simulate(method, backend="graph").state_of(0)
     load = _StaticPhase.load
 
-    def warmed_up(phase: _StaticPhase, inputs: Tree) -> None:
-        for size in phase.sizes:
-            phase._warm_up(size, inputs)
-        load(phase, inputs)
+    def warmed_up(phase: _StaticPhase, inputs: Tree, active: list[int]) -> None:
+        for count in set(active):
+            phase._warm_up(phase._prefix(count), inputs)
+        load(phase, inputs, active)
 
     monkeypatch.setattr(_StaticPhase, "load", warmed_up)
     found = simulate(method, backend="graph").state_of(0)

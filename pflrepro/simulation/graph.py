@@ -17,6 +17,7 @@ import torch
 from torch.func import vmap
 
 from pflrepro.algorithms.phases import Phase
+from pflrepro.errors import UserError
 from pflrepro.simulation.batched import Batched, Mapped, one_batch
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.schedule import Table
@@ -215,6 +216,10 @@ def _keep(active: torch.Tensor | None, new: Tree, fixed: Tree) -> None:
     places = {leaf.untyped_storage().data_ptr() for leaf in fixed.leaves()}
 
     def apart(old: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        if (value.shape, value.dtype) != (old.shape, old.dtype):
+            raise UserError(
+                f"a step made {_form(value)} of an entry of `local` that was {_form(old)}: entries keep their shape and number type"
+            )
         return value.clone() if value.untyped_storage().data_ptr() in places and not _same(old, value) else value
 
     def write(old: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
@@ -225,6 +230,10 @@ def _keep(active: torch.Tensor | None, new: Tree, fixed: Tree) -> None:
         return torch.where(active.view(-1, *[1] * (old.ndim - 1)), value, old, out=old)
 
     fixed.map(write, fixed.map(apart, new))
+
+
+def _form(leaf: torch.Tensor) -> str:
+    return f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape[1:])}"
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

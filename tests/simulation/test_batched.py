@@ -17,6 +17,7 @@ from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.phases import Draw, Phase
 from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
+from pflrepro.errors import UserError
 from pflrepro.simulation.graph import _no_collection, _StaticPhase, buckets
 from pflrepro.trees import Tree
 
@@ -88,6 +89,23 @@ def test_a_step_may_hand_one_entry_on_as_another(simulate, backend: str) -> None
         and clients.first[:, 0].tolist() == odd
         and clients.second[:, 2].tolist() == [1 - n for n in odd]
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (lambda n: n + torch.ones(2), r"float32 \[2\] of .* float64 \[\]"),
+        (lambda n: n.to(torch.int64), r"int64 \[\] of .* float64 \[\]"),
+    ],
+)
+def test_an_entry_that_changes_its_form_does_not_fit_its_buffer(simulate, changed, told: str) -> None:
+    @dataclass(frozen=True)
+    class Grows(Counts):
+        def step(self, local, batch, ctx):
+            return super().step(local, batch, ctx) | Tree(samples=changed(local.samples))
+
+    with pytest.raises(UserError, match=f"a step made {told}"):
+        simulate(Grows(), backend="graph")
 
 
 def test_draws_are_the_same_in_every_backend(simulate) -> None:

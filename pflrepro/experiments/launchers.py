@@ -13,12 +13,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from pflrepro.cores import usable_cores
+from pflrepro.device import resolve_device
 from pflrepro.errors import UserError, check_range, unknown
 from pflrepro.experiments.config import Experiment
 
@@ -52,11 +54,23 @@ def serial(tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outc
         yield task, work(task)
 
 
-def processes(tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outcome]:
-    """`jobs` processes (default: one a core, `ON_A_GPU` on a GPU) with one thread each, through joblib and loky."""
-    room = usable_cores() if work.device == "cpu" else ON_A_GPU
-    how = {"backend": "loky", "n_jobs": jobs or room, "inner_max_num_threads": 1}
-    return _until_answered(partial(_by_joblib, partial(_alone, work, os.getpid()), how), tasks)
+@dataclass(frozen=True)
+class Processes:
+    """A launcher for processes here, with one thread each, through joblib and loky.
+
+    Attributes:
+        number: how many, where a sweep has no `jobs`; None: one a core, on a GPU `ON_A_GPU`.
+    """
+
+    number: int | None = None
+
+    def room(self, jobs: int | None, device: str) -> int:
+        """How many tasks train at a time."""
+        return jobs or self.number or (usable_cores() if resolve_device(device) == "cpu" else ON_A_GPU)
+
+    def __call__(self, tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outcome]:
+        how = {"backend": "loky", "n_jobs": self.room(jobs, work.device), "inner_max_num_threads": 1}
+        return _until_answered(partial(_by_joblib, partial(_alone, work, os.getpid()), how), tasks)
 
 
 def dask(address: str) -> Launcher:
@@ -139,7 +153,6 @@ def slurm(folder: str | Path | None = None, cluster: str = "slurm", **parameters
     return launch
 
 
-LOCAL: dict[str, Launcher] = {"serial": serial, "processes": processes}
 FORMS = ("serial", "processes", "processes:N", "dask:ADDRESS", "ray", "ray:ADDRESS", "slurm", "slurm:NAME=VALUE,...")
 
 
@@ -147,22 +160,21 @@ def launcher_of(text: str) -> Launcher:
     """The launcher that a text names, see `FORMS`; `UserError` for another one.
 
     Example:
-        >>> launcher_of("processes").__name__
-        'processes'
+        >>> launcher_of("processes:2")
+        Processes(number=2)
     """
     name, _, rest = text.partition(":")
-    if name == "processes" and rest:
-        number = check_range("the number of processes", _number(rest), 1, integer=True)
-        return lambda tasks, work, jobs: processes(tasks, work, jobs or number)
+    if text == "serial":
+        return serial
+    if name == "processes":
+        return Processes(check_range("the number of processes", _number(rest), 1, integer=True) if rest else None)
     if name == "dask" and rest:
         return dask(rest)
     if name == "ray":
         return ray(rest)
     if name == "slurm":
         return slurm(**_parameters(rest))
-    if text not in LOCAL:
-        raise unknown("launcher", text, FORMS)
-    return LOCAL[text]
+    raise unknown("launcher", text, FORMS)
 
 
 def _parameters(text: str) -> dict[str, Any]:

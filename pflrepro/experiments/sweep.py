@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.cores import may_start_processes, usable_cores
+from pflrepro.cores import may_start_processes
 from pflrepro.data.root import data_root as chosen_root
 from pflrepro.errors import Paused, RunFailed, UserError, check_range
 from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import Job
-from pflrepro.experiments.launchers import Launcher, Outcome, Task, launcher_of, processes, serial
+from pflrepro.experiments.launchers import Launcher, Outcome, Processes, Task, launcher_of, serial
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.result import Moment
 from pflrepro.experiments.run import identify, lacking, moments, open_store, packs, run
@@ -92,9 +92,9 @@ def sweep(
     """The finished runs of all experiments, in their order; of one experiment, a list of one.
 
     Args:
-        launcher: `serial`, `processes`, `dask:ADDRESS`, `ray`, `ray:ADDRESS`, `slurm:NAME=VALUE,...`, or a function, see
+        launcher: `serial`, `processes`, `processes:N`, `dask:ADDRESS`, `ray`, `ray:ADDRESS`, `slurm:NAME=VALUE,...`, or a function, see
             `pflrepro.experiments.launchers`.
-        jobs: tasks at a time; default: one a core, on a cluster as many as there is room for.
+        jobs: tasks at a time; default: one a core, two on a GPU, on a cluster as many as there is room for.
         callbacks: as `run`'s, called where a task is trained: with several processes each task has copies of them, made by pickling.
         the rest: see `run`. With several processes each has one worker by default and shows no bar; one bar shows the sweep.
 
@@ -103,7 +103,8 @@ def sweep(
     launch = launcher if callable(launcher) else launcher_of(launcher)
     if jobs is not None:
         check_range("jobs", jobs, 1, integer=True)
-    if launch is processes and ((jobs or usable_cores()) == 1 or not may_start_processes()):
+    room = launch.room(jobs, device) if isinstance(launch, Processes) else jobs or math.inf
+    if isinstance(launch, Processes) and (room == 1 or not may_start_processes()):
         launch = serial  # the single process is this one
     # what each task would refuse; which devices there are is known where it runs
     Machine(backend, checkpoint_every=checkpoint_every)
@@ -114,7 +115,7 @@ def sweep(
     missing = lacking(identified, store, kept)
     together = packs(missing)
     here = launch is serial
-    if not here and len(together) < (jobs or (usable_cores() if launch is processes else math.inf)):
+    if not here and len(together) < room:
         together = [[job] for job in missing]  # too few packs to go round: one seed a task
     tasks = [tuple(job.experiment for job in packed) for packed in together]
     work = Work(

@@ -70,14 +70,16 @@ def test_a_callback_that_pauses_stops_a_sweep_in_this_process(launcher, store, e
     assert [one.experiment.algorithm for one in store.runs()] == ["fedavg"]
 
 
-@pytest.mark.parametrize(("jobs", "daemon"), [(1, False), (2, True)])
+@pytest.mark.parametrize(
+    ("launcher", "jobs", "daemon"), [("processes", 1, False), ("processes:1", None, False), ("processes", 2, True)]
+)
 def test_where_no_process_is_started_it_is_not_tied_to_the_life_of_another(
-    jobs, daemon, store, engine, make, monkeypatch
+    launcher, jobs, daemon, store, engine, make, monkeypatch
 ):
     """One job, or a worker of a pool, which may have no children: a worker's watch over its parent would end the caller."""
     monkeypatch.setattr("pflrepro.simulation.lifetime.follow", lambda parent: pytest.fail("this is no worker"))
     monkeypatch.setattr("multiprocessing.current_process", lambda: SimpleNamespace(daemon=daemon))
-    runs = sweep([make.experiment(), make.experiment("local")], "processes", jobs=jobs, store=store, progress=False)
+    runs = sweep([make.experiment(), make.experiment("local")], launcher, jobs=jobs, store=store, progress=False)
     assert [one.rounds for one in runs] == [4, 4] and engine.built, "it was trained here"
 
 
@@ -102,6 +104,20 @@ def test_too_few_packs_for_the_processes_are_split_into_seeds(store, engine, mak
     sweep(make.seeds(0, 1, 2), here, jobs=2, store=store, progress=False)
     assert [simulation.seeds for simulation in engine.built] == [[0], [1], [2]]
     assert {simulation.asked["workers"] for simulation in engine.built} == {1}
+
+
+@pytest.mark.parametrize(("launcher", "expected"), [("processes:2", [3, 1]), ("processes:3", [1, 1, 1, 1])])
+def test_seeds_stay_together_where_there_are_packs_enough(launcher, expected, store, make, monkeypatch):
+    handed = []
+
+    def noting(self, tasks, work, jobs):
+        handed.extend(len(task) for task in tasks)
+        yield from ((task, "noted") for task in tasks)
+
+    monkeypatch.setattr("pflrepro.experiments.launchers.Processes.__call__", noting)
+    with pytest.raises(RunFailed, match="noted"):
+        sweep([*make.seeds(0, 1, 2), make.experiment("local")], launcher, store=store, progress=False)
+    assert handed == expected
 
 
 def test_a_run_that_a_launcher_forgets_is_noticed(store, engine, make):

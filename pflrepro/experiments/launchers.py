@@ -66,7 +66,8 @@ class Processes:
 
     def room(self, jobs: int | None, device: str) -> int:
         """How many tasks train at a time."""
-        return jobs or self.number or (usable_cores() if resolve_device(device) == "cpu" else ON_A_GPU)
+        on_cpu = (resolve_device(device) if device == "auto" else device) == "cpu"
+        return jobs or self.number or (usable_cores() if on_cpu else ON_A_GPU)
 
     def __call__(self, tasks: Sequence[Task], work: Work, jobs: int | None) -> Iterator[Outcome]:
         how = {"backend": "loky", "n_jobs": self.room(jobs, work.device), "inner_max_num_threads": 1}
@@ -164,10 +165,10 @@ def launcher_of(text: str) -> Launcher:
         Processes(number=2)
     """
     name, _, rest = text.partition(":")
-    if text == "serial":
-        return serial
+    if text in ("serial", "processes"):
+        return serial if text == "serial" else Processes()
     if name == "processes":
-        return Processes(check_range("the number of processes", _number(rest), 1, integer=True) if rest else None)
+        return Processes(check_range("the number of processes", _number(rest), 1, integer=True))
     if name == "dask" and rest:
         return dask(rest)
     if name == "ray":

@@ -94,7 +94,7 @@ def sweep(
     Args:
         launcher: `serial`, `processes`, `processes:N`, `dask:ADDRESS`, `ray`, `ray:ADDRESS`, `slurm:NAME=VALUE,...`, or a function, see
             `pflrepro.experiments.launchers`.
-        jobs: tasks at a time; default: one a core, two on a GPU, on a cluster as many as there is room for.
+        jobs: tasks at a time; default: the launcher's N, else one a core, two on a GPU, on a cluster as many as there is room for.
         callbacks: as `run`'s, called where a task is trained: with several processes each task has copies of them, made by pickling.
         the rest: see `run`. With several processes each has one worker by default and shows no bar; one bar shows the sweep.
 

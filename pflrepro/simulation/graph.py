@@ -24,7 +24,7 @@ from pflrepro.simulation.schedule import Table
 from pflrepro.trees import Tree
 
 WARM_UP = 3  # calls before a capture, as PyTorch's notes on CUDA graphs ask for
-FEW = 32  # rows of which each number may get a graph of its own
+FEW = 32  # rows of a launch in which each number of active ones may get a graph of its own
 
 Prefix = tuple[int, bool]  # how many rows, and whether all of them are active
 
@@ -64,7 +64,7 @@ class Graph(Batched):
 
 
 def buckets(rows: int) -> list[int]:
-    """The prefix sizes that get a graph of their own, ascending: all up to `FEW` rows, else `rows`, and down by a quarter at a time.
+    """The prefix sizes that may get a graph, ascending: of at most `FEW` rows all, of more `rows` and down by a quarter at a time.
 
     Example:
         >>> buckets(5), buckets(40)[-5:]
@@ -134,9 +134,8 @@ class _StaticPhase:
         """Copy a new round's inputs to the fixed addresses; `active`: the rows that its batches will be for."""
         if self.program.federation.device.type == "cuda":
             asked = set(map(self._prefix, active))
-            for prefix in sorted(
-                asked - self.calls.keys()
-            ):  # before the copy: warming up and capturing spoil the state
+            # the largest first: the others find its memory in the pool; before the copy, as captures spoil the state
+            for prefix in sorted(asked - self.calls.keys(), reverse=True):
                 self.calls[prefix] = self._captured(prefix, inputs)
         self._fill(inputs)
 
@@ -168,9 +167,9 @@ class _StaticPhase:
         new_local, new_sums = vmap(self.one, in_dims=dims)(received, rows, b.scalars, local, sums, batch)
         active = None if whole else steps > b.k
         if not self.phase.scan:
-            _keep(active, new_local, local)
+            _keep(active, new_local, local, "`local`")
         else:
-            _keep(active, new_sums, sums)
+            _keep(active, new_sums, sums, "what `observe` gives")
         b.k.add_(1)
 
     def _captured(self, prefix: Prefix, inputs: Tree) -> Callable[[], None]:
@@ -207,7 +206,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _keep(active: torch.Tensor | None, new: Tree, fixed: Tree) -> None:
+def _keep(active: torch.Tensor | None, new: Tree, fixed: Tree, what: str) -> None:
     """Write `new` into the fixed rows that are active (None: all are); the whole state of the others stays as it is.
 
     What was handed on as it was is not written. What a step hands on as another entry is copied before anything is written: it lies
@@ -218,7 +217,7 @@ def _keep(active: torch.Tensor | None, new: Tree, fixed: Tree) -> None:
     def apart(old: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         if (value.shape, value.dtype) != (old.shape, old.dtype):
             raise UserError(
-                f"a step made {_form(value)} of an entry of `local` that was {_form(old)}: entries keep their shape and number type"
+                f"a batch made {_form(value)} of an entry of {what} that was {_form(old)}: entries keep their shape and number type"
             )
         return value.clone() if value.untyped_storage().data_ptr() in places and not _same(old, value) else value
 

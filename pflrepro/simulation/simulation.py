@@ -354,11 +354,10 @@ class Simulation:
         self.replicas[index].restore(arrays)
         self.round = int(arrays["progress/round"])
         self.prologue_done = bool(arrays["progress/prologue_done"])
-        same_kind = arrays.get("progress/device", self.device.type) == self.device.type  # older states do not say
-        if self._asked.backend == "auto" and same_kind:
-            name, chunk = str(arrays["progress/backend"]), int(arrays["progress/chunk"]) or None
-            if (name, chunk) != (self.backend.name, self.chunk):
-                self._choose(replace(self._asked, backend=name, chunk=chunk))
+        name, chunk = str(arrays["progress/backend"]), self._asked.chunk or int(arrays["progress/chunk"]) or None
+        ours = self._asked.backend in ("auto", name) and arrays.get("progress/device") == self.device.type
+        if ours and (name, chunk) != (self.backend.name, self.chunk):
+            self._choose(replace(self._asked, backend=name, chunk=chunk))
 
     def state(self) -> dict[str, np.ndarray]:
         """`state_of` every seed, keys prefixed `seed{index}/`."""

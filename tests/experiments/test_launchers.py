@@ -186,6 +186,7 @@ def test_how_many_processes_train_at_a_time(text, jobs, device, expected, monkey
     ("text", "told"),
     [
         ("processes:0", "the number of processes must be a whole number >= 1, not 0"),
+        ("processes:", "the number of processes must be a whole number >= 1, not ''"),
         ("processes:all", "the number of processes must be a whole number >= 1, not 'all'"),
         ("dask", "unknown launcher 'dask'; valid: dask:ADDRESS, "),
         ("slurm:gpu", "expected slurm:NAME=VALUE,..., not 'gpu'"),

@@ -18,6 +18,7 @@ from pflrepro.algorithms.phases import Draw, Phase
 from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
+from pflrepro.simulation import graph
 from pflrepro.simulation.graph import _no_collection, _StaticPhase, buckets
 from pflrepro.trees import Tree
 
@@ -104,7 +105,7 @@ def test_an_entry_that_changes_its_form_does_not_fit_its_buffer(simulate, change
         def step(self, local, batch, ctx):
             return super().step(local, batch, ctx) | Tree(samples=changed(local.samples))
 
-    with pytest.raises(UserError, match=f"a step made {told}"):
+    with pytest.raises(UserError, match=f"a batch made {told}"):
         simulate(Grows(), backend="graph")
 
 
@@ -132,6 +133,22 @@ def test_buckets_reach_from_one_row_to_all_in_steps_of_a_quarter(rows: int) -> N
     sizes = buckets(rows)
     assert sizes[0] == 1 and sizes[-1] == rows and sizes == sorted(set(sizes))
     assert all(small >= large * 3 // 4 or large - small == 1 for small, large in pairwise(sizes))
+
+
+def test_prefixes_with_finished_rows_keep_these_as_they_are(start, simulate, differ, monkeypatch) -> None:
+    """In a launch of many rows not each number of active ones has a graph of its own; here of more than none."""
+    seeds = [0, 1, 2, 3]  # 20 rows, of which 16 are active when the shortest have finished
+    monkeypatch.setattr(graph, "FEW", 0)
+    for method in (Counts(), build_method("pfedfda", {}), build_method("fedavg+dbe", {})):
+        simulation = start(method, rounds=2, backend="graph", seeds=seeds)
+        while not simulation.finished:
+            simulation.step()
+        used = {prefix for phase in simulation.backend._instances.values() for prefix in phase.calls}
+        assert {whole for _, whole in used} == {True, False}
+        expected = simulate(method, rounds=2, backend="loop", seeds=seeds)
+        for k in range(4):
+            found, other = simulation.replicas[k], expected.replicas[k]
+            assert max(differ(found.server, other.server), differ(found.clients, other.clients)) < 1e-8
 
 
 def test_static_buffers_are_made_once_for_all_rounds(start) -> None:

@@ -44,6 +44,18 @@ def test_a_gpu_gives_the_processors_numbers(
 
 
 @pytest.mark.gpu
+def test_captured_prefixes_with_finished_rows_keep_these_as_they_are(simulate, differ, monkeypatch) -> None:
+    seeds = [0, 1, 2, 3]  # 20 rows, of which 16 are active when the shortest have finished
+    monkeypatch.setattr("pflrepro.simulation.graph.FEW", 0)
+    expected, found = (
+        simulate(build_method("pfedfda", {}), seeds=seeds, backend=backend, device=device).replicas
+        for backend, device in (("loop", "cpu"), ("graph", "cuda"))
+    )
+    for one, other in zip(expected, found, strict=True):
+        assert differ(one.server, other.server.map(lambda leaf: leaf.cpu())) < 1e-8
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("backend", ["graph", "loop"])
 def test_convolutions_keep_single_precision(simulate, backend: str) -> None:
     changes = {"rounds": 2, "model": "cnn-digits", "dtype": "float32"}

@@ -68,7 +68,7 @@ def buckets(rows: int) -> list[int]:
 
     Example:
         >>> buckets(5), buckets(40)[-5:]
-        ([1, 2, 3, 4, 5], [13, 17, 23, 30, 40])
+        ([1, 2, 3, 4, 5], [14, 18, 23, 30, 40])
     """
     if rows <= FEW:
         return list(range(1, rows + 1))

@@ -165,8 +165,10 @@ def launcher_of(text: str) -> Launcher:
         Processes(number=2)
     """
     name, _, rest = text.partition(":")
-    if text in ("serial", "processes"):
-        return serial if text == "serial" else Processes()
+    if text == "serial":
+        return serial
+    if text == "processes":
+        return Processes()
     if name == "processes":
         return Processes(check_range("the number of processes", _number(rest), 1, integer=True))
     if name == "dask" and rest:

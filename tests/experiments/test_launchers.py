@@ -175,7 +175,6 @@ def test_how_many_processes_train_at_a_time(text, jobs, device, expected, monkey
         yield from (call(index, task) for index, task in tasks.items())
 
     monkeypatch.setattr(launchers, "_by_joblib", one_after_another)
-    monkeypatch.setattr(launchers, "resolve_device", lambda name: name)
     work = Doing()
     work.device = device
     assert list(launchers.launcher_of(text)(["a", "b"], work, jobs)) == [("a", None), ("b", None)]

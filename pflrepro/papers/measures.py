@@ -105,6 +105,7 @@ class Measure:
         printed: what a published value is multiplied with to have our unit.
         spread_digits: decimals of the spread, where a paper prints others than of the number.
         rule: what it takes from a curve, in words.
+        rules: (method, rule) of methods that are measured otherwise.
         cheaper: (scale, measure): the same with less work, at a scale that cannot afford all of it.
         bounds: no value lies outside, so no interval reaches further.
         curve: of a history, what makes the number unfinished while it still rises; None: nothing, as a time a round. What is measured
@@ -121,6 +122,7 @@ class Measure:
     printed: float = 1.0
     spread_digits: int | None = None
     rule: str = ""
+    rules: tuple[tuple[str, str], ...] = ()
     cheaper: tuple[tuple[str, Measure], ...] = ()
     bounds: tuple[float, float] = (-math.inf, math.inf)
     curve: Callable[[Mapping[str, np.ndarray]], np.ndarray] | None = accuracy.pooled
@@ -131,6 +133,10 @@ class Measure:
     def at(self, scale: str) -> Measure:
         """The measure as a scale takes it."""
         return dict(self.cheaper).get(scale, self)
+
+    def rule_of(self, method: str) -> str:
+        """What is taken from the curve of a method, in words."""
+        return dict(self.rules).get(method, self.rule)
 
     def of_metric(self, metric: str, printed: float = 1.0, digits: int | None = None) -> Measure:
         """The same under another name, unit or precision in the published files."""

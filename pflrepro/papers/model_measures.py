@@ -215,7 +215,7 @@ def otherwise(measure: Measure, methods: tuple[str, ...], other: Measure) -> Mea
     def of(evidence: Evidence) -> Value:
         return (other if evidence.run.experiment.algorithm in methods else measure).of(evidence)
 
-    return replace(measure, of=of)
+    return replace(measure, of=of, rules=tuple((method, other.rule) for method in methods))
 
 
 def others(data: DataConfig, dataset: str) -> DataConfig:

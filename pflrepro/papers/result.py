@@ -176,6 +176,11 @@ class Cell:
     def rounds(self) -> int:
         return max((run.rounds for run in self.runs.values()), default=0)
 
+    @property
+    def rule(self) -> str:
+        """What is taken from the run's curve, in words."""
+        return self.measure.rule_of(self.column.method(self.row))
+
     def interval(self) -> tuple[float, float, str]:
         """(low, high, what it is): 95 %, over seeds, with one seed over clients where the measure has values a client."""
         if len(self.numbers) > 1:
@@ -260,7 +265,7 @@ class Cell:
             "scale": scale,
             "level": self.level,
             "rounds": self.rounds,
-            "rule": self.measure.rule,
+            "rule": self.rule,
             "verdict": self.verdict(artefact, outcomes),
             "reason": self.reason,
             "runs": " ".join(run.id for run in self.runs.values()),

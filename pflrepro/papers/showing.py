@@ -37,7 +37,7 @@ def caption(study: Studied) -> str:
     patience = {each.experiment.settings.patience for cell in run for each in cell.runs.values()} - {0}
     if patience:
         rounds += f", ended by {span(patience, 'test')} without a new best"
-    rules = "; ".join(dict.fromkeys(cell.measure.rule for cell in run if cell.measure.rule))
+    rules = "; ".join(dict.fromkeys(cell.rule for cell in run if cell.rule))
     levels = dict.fromkeys(study.level(cell.column) for cell in run if cell.level != SAME)
     said = "; ".join((f"scale {study.scale.name}", data, seeds, rounds, *filter(None, (rules,)), *levels))
     return said

@@ -161,6 +161,9 @@ def test_dbe_tunes_fedbabu_once_after_its_run_and_takes_the_best_round_of_others
     babu = {"name": "fedbabu", "options": options}
     found = newcomers.tuned(trained.simulation(**babu), 10, "all")
     for measure in (dbe.BEST, dbe.TABLE9.columns[0].measure, dbe.TABLE5.columns[0].measure):
+        assert measure.rule_of("fedbabu") == "last round" and measure.rule_of("fedavg").startswith(
+            "maximum over rounds"
+        )
         assert number(measure, trained.evidence(**babu)) == pytest.approx(100 * found.weighted)
         best = trained.evidence("fedavg").run.curve.max()
         assert number(measure, trained.evidence("fedavg")) == pytest.approx(100 * best)

@@ -32,7 +32,7 @@ def revive(
     """The simulation of a run behind the round of a moment: `best`, `last`, or a tested round.
 
     It is what all of `pflrepro.metrics` takes. The kept state is read where there is one; else the run is trained again from the
-    latest state before that moment, or from its start, and the state is kept. What comes out is compared with the run's own history:
+    latest state before that moment, or from its start, which is said, and the state is kept. What comes out is compared with the run's own history:
     equal on the machine that made it; on another one rounding may move single test samples, which is said.
 
     Raises `UserError` for an unknown moment, `RunFailed` if more than one test sample in a hundred differs.
@@ -46,6 +46,11 @@ def revive(
     if kept is not None:
         simulation.restore_seed(0, dict(kept.state))
     simulation.begin()
+    if simulation.round < round:
+        log.warning(
+            "run %s: its models after round %d are not kept; training it again from round %d, to look into them",
+            *(run.id, round, simulation.round),
+        )
     while simulation.round < round:
         simulation.step()
     _compare(run, round, simulation)

@@ -337,7 +337,10 @@ def test_a_run_is_revived_where_its_state_cannot_be_kept(make, store: Store, cap
     (store.root / "locks").write_text("a file where a folder belongs")
     with caplog.at_level(logging.WARNING, logger="pflrepro.revive"):
         assert revive(finished, store=store).round == finished.rounds
-    assert [record.getMessage() for record in caplog.records if "is not kept: cannot lock" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records]
+    assert [each for each in said if "is not kept: cannot lock" in each]
+    again = f"its models after round {finished.rounds} are not kept; training it again from round 0"
+    assert [each for each in said if again in each], "a call that trains says so before"
 
 
 def test_a_run_whose_state_is_damaged_is_revived_all_the_same(make, store: Store, caplog) -> None:

@@ -32,8 +32,8 @@ def revive(
     """The simulation of a run behind the round of a moment: `best`, `last`, or a tested round.
 
     It is what all of `pflrepro.metrics` takes. The kept state is read where there is one; else the run is trained again from the
-    latest state before that moment, or from its start, which is said, and the state is kept. What comes out is compared with the run's own history:
-    equal on the machine that made it; on another one rounding may move single test samples, which is said.
+    latest state before that moment, or from its start, which is said, and the state is kept. What comes out is compared with the run's
+    own history: equal on the machine that made it; on another one rounding may move single test samples, which is said.
 
     Raises `UserError` for an unknown moment, `RunFailed` if more than one test sample in a hundred differs.
     """

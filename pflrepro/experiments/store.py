@@ -130,8 +130,7 @@ class Store(Listed):
     @cached_property
     def _recorded(self) -> dict[str, Run]:
         """The runs in `behind` by their identity without the content of their data."""
-        runs = [self.compact(path.stem) for path in sorted(self.behind.glob("*.npz"))]
-        return {identity_digest({**run.identity, "fingerprint": ""}): run for run in runs if run is not None}
+        return {identity_digest({**run.identity, "fingerprint": ""}): run for run in self.shipped()}
 
     def reading(self, run: Run, question: Question, take: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
         """A measurement on a run's models: the kept one, or what `take` gives, which is then kept."""
@@ -180,6 +179,15 @@ class Store(Listed):
         for reason in found.unreadable:
             log.warning("a run is left out: %s", reason)
         return Runs(found.finished)
+
+    def shipped(self) -> Runs:
+        """The runs that came with the package (those in `behind`), without their models: of every committed table and figure.
+
+        Example:
+            pflrepro.Store().shipped().select(dataset="har-interleaved").frame()
+        """
+        ids = sorted(path.stem for path in self.behind.glob("*.npz"))
+        return Runs(run for run in map(self.compact, ids) if run is not None)
 
     def begun(self, id: str) -> bool:
         """Whether a run was begun and is not done: in the making, or stopped and resumed when it is asked for again."""

@@ -48,6 +48,14 @@ def file_of(store: Store) -> Path:
     return path
 
 
+def test_the_runs_that_came_with_the_package_are_listed_but_damaged_ones(shipped: Store, caplog) -> None:
+    (id,) = [run.id for run in shipped.shipped()]
+    assert shipped.shipped().select(algorithm="fedavg").frame()["tested_rounds"].tolist() == [10] and not shipped.runs()
+    shutil.copy(file_of(shipped), shipped.behind / "0123456789abcdef.npz")  # a run by another one's name
+    with caplog.at_level(logging.WARNING):
+        assert [run.id for run in shipped.shipped()] == [id] and "damaged and left out" in caplog.text
+
+
 # ---- readings -------------------------------------------------------------------------------------------------------------------
 def test_a_measurement_is_made_once_for_every_question(store: Store, fake, make) -> None:
     made = quick(make.experiment(), store, fake)

@@ -1,7 +1,8 @@
-"""`pflrepro.browse()`: all runs of a store as one table to filter, to sort and to pick from; what is picked is laid over each other."""
+"""`pflrepro.browse()`: runs as one table to filter, to sort and to pick from; what is picked is laid over each other."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from itables.widget import ITable
 
 from pflrepro.experiments.compare import Compared
 from pflrepro.experiments.listing import listed
+from pflrepro.experiments.result import Run
 from pflrepro.experiments.run import open_store
 from pflrepro.experiments.runs import ALWAYS, RESULTS, Runs, check_filter, fits
 from pflrepro.experiments.store import Store
@@ -25,25 +27,28 @@ FEW = 20  # lines of the table where widgets are not drawn
 SHOWN = 12  # digits of an id
 ACCURACIES = ("accuracy", "accuracy_last")
 HEAD = (
-    "{count:,} runs of {root}. A click on a name sorts, the boxes below the columns filter, a click on a line draws "
+    "{count:,} runs{whose}. A click on a name sorts, the boxes below the columns filter, a click on a line draws "
     "it (with Shift: several); CSV and Excel take the lines clicked, or where none is, what the filter leaves."
 )
 
 
-def browse(store: Store | str | Path | None = None, **filter: Any) -> Browser:
+def browse(runs: Store | str | Path | Sequence[Run] | None = None, **filter: Any) -> Browser:
     """A table of all finished runs of a store, to filter, sort, pick and export; the curves and clients of what is picked.
 
     The first time every run is read; what was found is kept in the store, so that later only new runs are.
 
     Args:
-        store: see `pflrepro.Store`. filter: as of `Store.select`.
+        runs: a store, see `pflrepro.Store`, or the runs themselves: those of a sweep, or of the committed tables
+            (`pflrepro.Store().shipped()`).
+        filter: as of `Store.select`.
 
     Example, the same without a screen:
         browser = pflrepro.browse(dataset="digits", algorithm="fedavg*")
         browser.pick(browser.frame.nlargest(3, "accuracy").index)
         browser.runs
     """
-    return Browser(open_store(store), filter)
+    given = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else None
+    return Browser(open_store(runs) if given is None else Runs(given), filter)
 
 
 class Browser(Displayed):
@@ -51,11 +56,15 @@ class Browser(Displayed):
     `after`: whether they are drawn as tested after local training.
     """
 
-    def __init__(self, store: Store, filter: dict[str, Any]) -> None:
-        self.store, self.frame, self.runs = store, _chosen(listed(store.root), filter), Runs()
+    def __init__(self, source: Store | Runs, filter: dict[str, Any]) -> None:
+        if isinstance(source, Store):
+            frame, self._whose, self._read = listed(source.root), f" of {source.root}", source.get
+        else:
+            frame, self._whose, self._read = source.frame(), "", {run.id: run for run in source}.get
+        self.frame, self.runs = _chosen(frame, filter), Runs()
         self.table = ITable(_shown(self.frame), **_look())
         self.after = widgets.Checkbox(description="after local training", indent=False)
-        self._said = widgets.HTML(note(HEAD.format(count=len(self.frame), root=store.root)))
+        self._said = widgets.HTML(note(HEAD.format(count=len(self.frame), whose=self._whose)))
         self._picked, self._pictures = widgets.HTML(), widgets.HTML()
         self.table.observe(lambda _: self._draw(), "selected_rows")
         self.after.observe(lambda _: self._draw(), "value")
@@ -68,7 +77,7 @@ class Browser(Displayed):
     def _draw(self) -> None:
         rows = self.table.selected_rows[:MOST]
         ids = [self.frame["id"][row] for row in rows]
-        self.runs = Runs(run for id in ids if (run := self.store.get(id)) is not None)
+        self.runs = Runs(run for id in ids if (run := self._read(id)) is not None)
         gone = len(rows) - len(self.runs)
         said = [f"the first {MOST} of {len(self.table.selected_rows)} are drawn"] * (
             len(self.table.selected_rows) > MOST
@@ -85,7 +94,7 @@ class Browser(Displayed):
         return self._said.value + shown.to_html(index=False, border=0) + self._pictures.value
 
     def __repr__(self) -> str:
-        return f"Browser({len(self.frame):,} runs of {self.store!r}, {len(self.runs)} picked)"
+        return f"Browser({len(self.frame):,} runs{self._whose}, {len(self.runs)} picked)"
 
 
 def _chosen(frame: pd.DataFrame, filter: dict[str, Any]) -> pd.DataFrame:

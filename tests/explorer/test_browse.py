@@ -81,6 +81,17 @@ def test_what_is_picked_is_drawn(store: pflrepro.Store) -> None:
     assert browser.runs == [] and browser._pictures.value == ""
 
 
+def test_runs_that_are_given_are_browsed_like_a_stores(store: pflrepro.Store) -> None:
+    runs = store.runs()
+    browser = pflrepro.browse(runs, seed=0)
+    assert "2 runs. A click" in browser._said.value and repr(browser) == "Browser(2 runs, 0 picked)"
+    assert browser.frame.equals(pflrepro.browse(store, seed=0).frame)
+    browser.pick([1])
+    assert [run.id for run in browser.runs] == [browser.frame["id"][1]] and browser._pictures.value.count("<img") == 3
+    assert pflrepro.browse(list(runs)).frame["id"].tolist() == [run.id for run in runs]
+    assert pflrepro.browse([]).frame.empty
+
+
 def test_a_filter_is_that_of_select(store: pflrepro.Store) -> None:
     assert set(pflrepro.browse(store, algorithm="fed*").frame["algorithm"]) == {"fedavg"}
     assert len(pflrepro.browse(store, seed=[0], dataset="digits").frame) == 2
@@ -104,7 +115,7 @@ def test_the_table_needs_no_network_and_holds_every_line(store: pflrepro.Store) 
     assert browser.table.get_state(["_esm"])["_esm"].count("https://cdn") == 0
     shown = browser._repr_mimebundle_()
     assert "accuracy (%)" in shown["text/html"] and shown["text/html"].count("<tr") == 5
-    assert shown["text/plain"].startswith("Browser(4 runs of Store(")
+    assert shown["text/plain"] == f"Browser(4 runs of {store.root}, 0 picked)"
 
 
 def test_an_empty_store_has_a_table_too(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import ipywidgets as widgets
 import numpy as np
 from itables.widget import ITable
 
+from pflrepro.errors import UserError
 from pflrepro.experiments.compare import Compared
 from pflrepro.experiments.listing import listed
 from pflrepro.experiments.result import Run
@@ -39,7 +40,7 @@ def browse(runs: Store | str | Path | Sequence[Run] | None = None, **filter: Any
 
     Args:
         runs: a store, see `pflrepro.Store`, or the runs themselves: those of a sweep, or of the committed tables
-            (`pflrepro.Store().shipped()`).
+            (`pflrepro.Store().shipped()`); `UserError` for anything else.
         filter: as of `Store.select`.
 
     Example, the same without a screen:
@@ -47,8 +48,7 @@ def browse(runs: Store | str | Path | Sequence[Run] | None = None, **filter: Any
         browser.pick(browser.frame.nlargest(3, "accuracy").index)
         browser.runs
     """
-    given = runs if isinstance(runs, Sequence) and not isinstance(runs, str) else None
-    return Browser(open_store(runs) if given is None else Runs(given), filter)
+    return Browser(_source(runs), filter)
 
 
 class Browser(Displayed):
@@ -95,6 +95,17 @@ class Browser(Displayed):
 
     def __repr__(self) -> str:
         return f"Browser({len(self.frame):,} runs{self._whose}, {len(self.runs)} picked)"
+
+
+def _source(runs: Any) -> Store | Runs:
+    """The store, or the runs; `UserError` for anything else."""
+    if runs is None or isinstance(runs, (Store, str, Path)):
+        return open_store(runs)
+    given = list(runs) if isinstance(runs, Sequence) else [runs]
+    for each in given:
+        if not isinstance(each, Run):
+            raise UserError(f"browse takes a store, a folder or runs, not {type(each).__name__} {each!r}")
+    return Runs(given)
 
 
 def _chosen(frame: pd.DataFrame, filter: dict[str, Any]) -> pd.DataFrame:

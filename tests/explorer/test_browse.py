@@ -89,7 +89,10 @@ def test_runs_that_are_given_are_browsed_like_a_stores(store: pflrepro.Store) ->
     browser.pick([1])
     assert [run.id for run in browser.runs] == [browser.frame["id"][1]] and browser._pictures.value.count("<img") == 3
     assert pflrepro.browse(list(runs)).frame["id"].tolist() == [run.id for run in runs]
-    assert pflrepro.browse([]).frame.empty
+    assert pflrepro.browse([]).frame.empty and len(pflrepro.browse(runs[0]).frame) == 1
+    for wrong in ([7], 7):
+        with pytest.raises(UserError, match="browse takes a store, a folder or runs, not int 7"):
+            pflrepro.browse(wrong)
 
 
 def test_a_filter_is_that_of_select(store: pflrepro.Store) -> None:

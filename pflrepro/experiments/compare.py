@@ -66,7 +66,7 @@ class Compared:
         self.runs = {str(label): [each] if isinstance(each, Run) else list(each) for label, each in groups.items()}
         for label, each in self.runs.items():
             for run in each:
-                _check(run)
+                check_run(run)
             seeds = [run.experiment.seed for run in each]
             if len({*seeds}) < len(seeds):
                 raise UserError(
@@ -189,7 +189,7 @@ def _lines(runs: Iterable[Run]) -> dict[str, list[Run]]:
     """Label -> runs that differ only in the seed, by their seeds; the same asked for of other code or data is another line."""
     groups: dict[str, dict[int, Run]] = {}
     for run in runs:
-        _check(run)
+        check_run(run)
         made = canonical_json({name: value for name, value in run.identity.items() if name != "seed"})
         groups.setdefault(run.experiment.changed(seed=0).canonical() + made, {})[run.experiment.seed] = run
     firsts = [next(iter(group.values())) for group in groups.values()]
@@ -203,9 +203,10 @@ def _lines(runs: Iterable[Run]) -> dict[str, list[Run]]:
     }
 
 
-def _check(run: Any) -> None:
+def check_run(run: Any, taken: str = "compare takes finished runs") -> None:
+    """`UserError` for what is no run; `taken` says what the caller takes."""
     if not isinstance(run, Run):
-        raise UserError(f"compare takes finished runs, not {type(run).__name__} {run!r}")
+        raise UserError(f"{taken}, not {type(run).__name__} {run!r}")
 
 
 def _same_clients(one: Run, other: Run) -> bool:

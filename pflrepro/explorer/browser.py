@@ -10,8 +10,7 @@ import ipywidgets as widgets
 import numpy as np
 from itables.widget import ITable
 
-from pflrepro.errors import UserError
-from pflrepro.experiments.compare import Compared
+from pflrepro.experiments.compare import Compared, check_run
 from pflrepro.experiments.listing import listed
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.run import open_store
@@ -103,8 +102,7 @@ def _source(runs: Any) -> Store | Runs:
         return open_store(runs)
     given = list(runs) if isinstance(runs, Sequence) else [runs]
     for each in given:
-        if not isinstance(each, Run):
-            raise UserError(f"browse takes a store, a folder or runs, not {type(each).__name__} {each!r}")
+        check_run(each, "browse takes a store, a folder or runs")
     return Runs(given)
 
 

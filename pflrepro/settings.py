@@ -55,7 +55,7 @@ class Settings(Brief):
             [LIB; BR eq. 1], or `uniform`, 1/m [BR Alg. 1; BR-code; FedRep's paper].
         every: test after every so many rounds, and after the last. What is trained does not depend on it.
         evaluate_after: also test right after local training (up to one more test pass, in the time of the round).
-        patience: stop after so many tests without a new best; 0: never; 100 [DBE-code: auto-stop]. The engine knows nothing of it.
+        patience: stop after so many tests without a new best; 0: never; 100 [DBE-code: auto-stop].
     """
 
     rounds: Count = knob(2000, "communication rounds, at most")

@@ -15,9 +15,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 Graph = dict[str, set[str]]  # file -> the files that it imports, "data.arrays" for pflrepro/data/arrays.py
 
-# (file, the file or room that it should not import): to be emptied when papers/ is rewritten
-KNOWN: set[tuple[str, str]] = set()
-
 
 @cache
 def imports(root: Path) -> Graph:
@@ -65,13 +62,12 @@ def rooms() -> Graph:
     return {room: reach(room) for room in table}
 
 
-def faults(graph: Graph, known: set[tuple[str, str]]) -> list[str]:
-    """Imports of a room that is not allowed, and one circle if there is one; without what is known."""
-    kept = {f: {n for n in names if not {(f, n), (f, _room(n))} & known} for f, names in graph.items()}
+def faults(graph: Graph) -> list[str]:
+    """Imports of a room that is not allowed, and one circle if there is one."""
     may = rooms()
-    found = [f"{f} imports {n}" for f, names in kept.items() for n in names if _room(n) not in may[_room(f)]]
+    found = [f"{f} imports {n}" for f, names in graph.items() for n in names if _room(n) not in may[_room(f)]]
     try:
-        TopologicalSorter(kept).prepare()
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
         found.append("circle: " + " <- ".join(error.args[1]))
     return found
@@ -84,11 +80,7 @@ def _room(file: str) -> str:
 def test_imports_keep_the_order_of_the_packages() -> None:
     graph = imports(ROOT / "pflrepro")
     assert {_room(file) for file in graph} == rooms().keys(), "docs/design.md lists every package"
-    assert faults(graph, KNOWN) == []
-
-
-def test_what_is_known_to_break_them_still_does() -> None:
-    assert [pair for pair in KNOWN if not faults(imports(ROOT / "pflrepro"), KNOWN - {pair})] == []
+    assert faults(graph) == []
 
 
 def test_no_import_is_overlooked(tmp_path: Path) -> None:
@@ -103,5 +95,5 @@ def test_no_import_is_overlooked(tmp_path: Path) -> None:
     graph = imports(tmp_path)
     assert graph["data.arrays"] == {"__init__", "data.root", "errors"}
     assert graph["models.split"] == {"data", "data.arrays", "data.root"}
-    assert len(faults(graph, set())) == 3 and faults(graph, {("models.split", "data")}) == []
-    assert faults(graph | {"data.root": {"data.arrays"}}, {("models.split", "data")})[0].startswith("circle: ")
+    assert len(faults(graph)) == 3
+    assert faults({"data.root": {"data.arrays"}, "data.arrays": {"data.root"}})[0].startswith("circle: ")

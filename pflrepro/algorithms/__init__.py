@@ -13,7 +13,6 @@ _NAMES = {
     "Draw": ".phases",
     "Part": ".phases",
     "Phase": ".phases",
-    "Prologue": ".contract",
     "Context": ".task",
     "Setup": ".task",
     "Task": ".task",

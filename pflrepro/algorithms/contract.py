@@ -1,7 +1,7 @@
 """The contract of a method: a frozen dataclass of hyper-parameters with a few pure functions.
 
-Each function is written for ONE client; the engine maps it over all of them and owns every loop, mask, optimiser state, random
-table and file. Each has a default, and the defaults together are FedAvg. A function returns only what changed.
+A function that runs on the device is written for ONE client; the engine maps it over all of them and owns every loop, mask, optimiser
+state, random table and file. Each has a default, and the defaults together are FedAvg. A function returns only what changed.
 
 Rules that make a method vectorise: no Python branch on tensor values, static shapes, guarded denominators (both sides of a
 `torch.where` must be finite, and so must their gradients), randomness from the phase's drawn tables, row masks in every mean,
@@ -113,8 +113,8 @@ class Method:
         """
         return Tree(params=Tree({name: part.params for name, part in setup.parts.items() if part.kind == "personal"}))
 
-    def prologue(self) -> Prologue | None:
-        """A method that runs first on the same server state, or None."""
+    def prologue(self) -> Method | None:
+        """A method that runs for a round of all clients before round 0, on the same server state; its draws are keyed apart."""
         return None
 
     # ---- each round, on the host -------------------------------------------------------------------------------------------
@@ -244,12 +244,3 @@ class Method:
     def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
         """Scores [B, C], the largest wins; from `params` and `ctx.info` alone."""
         return self.forward(params, x, ctx).logits
-
-
-@dataclass(frozen=True)
-class Prologue:
-    """A method that runs for `rounds` rounds before round 0 on the same server state; draws are keyed apart."""
-
-    method: Method
-    rounds: int = 1
-    everyone: bool = True

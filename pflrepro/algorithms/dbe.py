@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pflrepro.algorithms.contract import Method, Prologue, mean
+from pflrepro.algorithms.contract import Method, mean
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative, Share
@@ -93,8 +93,8 @@ class MR(Method):
     perturbation: Share = 0.0
     mean_noise: NonNegative = 0.0
 
-    def prologue(self) -> Prologue:
-        return Prologue(FeatureMeans(self.mr_momentum, self.perturbation))
+    def prologue(self) -> Method:
+        return FeatureMeans(self.mr_momentum, self.perturbation)
 
     def init_server(self, setup: Setup) -> Tree:
         _check_head(setup)

@@ -40,14 +40,14 @@ def as_kind(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Pa
 class Draw:
     """A table of numbers, one entry of `shape` a step: `uniform` in [0, 1), `normal`, or `beta` with (a, b).
 
-    Two are not random: `step`, the number of the step in its phase, and `pass`, the number of the pass over the client's data in
-    which it is (with a fixed number of steps: as many passes as fit into the samples drawn before), both from 0.
+    One is not random: `pass`, the number of the pass over the client's data in which the step is, from 0 (with a fixed number of
+    steps: as many passes as fit into the samples drawn before).
 
     Attributes:
         common: a phase's table is drawn once for all clients, step by step; else each client has numbers of its own.
     """
 
-    distribution: Literal["uniform", "normal", "beta", "step", "pass"]
+    distribution: Literal["uniform", "normal", "beta", "pass"]
     shape: tuple[int, ...] = ()
     parameters: tuple[float, ...] = ()
     common: bool = False

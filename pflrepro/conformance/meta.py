@@ -42,7 +42,7 @@ def run_on_meta(simulation: Simulation) -> None:
     rounds = [(simulation.method, dispatcher.clock(t), "") for t in range(simulation.settings.rounds)]
     prologue = simulation.method.prologue()
     if prologue is not None:
-        rounds.append((prologue.method, dispatcher.clock(-1), "prologue/"))
+        rounds.append((prologue, dispatcher.clock(-1), "prologue/"))
     seen = []
     for method, clock, prefix in rounds:
         program = dispatcher.program(backend, method)

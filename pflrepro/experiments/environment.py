@@ -28,10 +28,10 @@ def attempt(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], star
 def environment(attempts: Sequence[Mapping[str, Any]], history: Mapping[str, np.ndarray], dtype: str) -> dict[str, Any]:
     """What a run was made with, as its record keeps it.
 
-    Top level: what the last attempt had (`backend`, `device`, `workers`, `chunk`, `threads`, `seeds_together`), `versions`,
-    `platform`; `timings` in seconds (`training` and `evaluation` as in the history, a share of what seeds side by side took;
-    `total` of all attempts, for all their seeds); `diverged`: round and clients, or null; `attempts`: one record a process that
-    worked on the run.
+    Top level: what the last attempt had (`backend`, `device`, `workers`, `chunk`, `threads`, `seeds_together`), `dtype`, `versions`,
+    `platform`, `processor`, `peak_memory_bytes`; `timings` in seconds (`training` and `evaluation` as in the history, a share of what
+    seeds side by side took; `total` of all attempts, for all their seeds); `diverged`: round and clients, or null; `attempts`: one
+    record a process that worked on the run.
     """
     last = {name: value for name, value in attempts[-1].items() if name not in ("seconds", "started_at_round")}
     apart = divergence(history)

@@ -5,7 +5,7 @@ order and place; `work` can be pickled, trains the experiments of a task, and gi
 time, None as many as there is room for. Results go through the store alone, which every worker must reach under the same path.
 
 What spreads and starts again is the engine's: joblib with loky or Dask, Ray, and submitit. A task whose worker died is handed out
-once more, and goes on from its last checkpoint; the runs that are done are not touched.
+again, until `TRIES` passes in a row get no answer, and goes on from its last checkpoint; the runs that are done are not touched.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def revive(
 ) -> Simulation:
     """The simulation of a run behind the round of a moment: `best`, `last`, or a tested round.
 
-    It is what all of `pflrepro.metrics` takes. The kept state is read where there is one; else the run is trained again from the
+    It is what the measures on models take. The kept state is read where there is one; else the run is trained again from the
     latest state before that moment, or from its start, which is said, and the state is kept. What comes out is compared with the run's
     own history: equal on the machine that made it; on another one rounding may move single test samples, which is said.
 

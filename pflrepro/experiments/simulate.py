@@ -22,9 +22,10 @@ def simulate(
     device: str = "cpu",
     workers: int | None = None,
 ) -> Simulation:
-    """The simulation of an experiment, or of several that differ in nothing but the seed, run to its end or for `rounds`.
+    """The simulation of an experiment, or of several that differ in nothing but the seed, run to its last round or for `rounds`.
 
-    Its clients' models are `pflrepro.simulation.client_models(simulation)`. The numbers are those of `pflrepro.run`.
+    Its clients' models are `pflrepro.simulation.client_models(simulation)`. The numbers are those of `pflrepro.run`, whose stop rule
+    (`patience`) is not applied: it trains on.
     """
     from pflrepro.experiments.config import Experiment
     from pflrepro.experiments.training import Machine

@@ -9,6 +9,8 @@
                      done                 written last: which history and record are meant, and SHA-256 of them and of config.json
     <root>/locks/<id>.lock                held by the process that trains it
     <root>/listing.json                   the runs as lines of a table, see `pflrepro.experiments.listing`; made anew where it is lost
+    <root>/timings.json                   what a network's step takes on this machine, for plans
+    <root>/notebooks/                     the notebooks that `reproduce` has executed
 
 A folder appears under its name with its configuration in it, and goes again where the run is refused before anything was saved;
 every file is written under a temporary name and renamed. A run that is trained on keeps what it has until `done` names the new

@@ -1,4 +1,4 @@
-"""The engine: schedules, backends, rounds, tests, checkpoints. It knows no method and no paper."""
+"""The engine: schedules, backends, rounds, tests, the state of a run. It knows no paper."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ ENGINE_REVISION = 1  # raised when the engine's numbers change; part of every ru
 
 _NAMES = {
     "Simulation": ".simulation",
-    "Loop": ".loop",
-    "Batched": ".batched",
     "client_models": ".inspection",
     "samples": ".inspection",
 }

@@ -24,9 +24,7 @@ from pflrepro.simulation import stacking as stacking
 from pflrepro.simulation import start as start
 from pflrepro.simulation import watch as watch
 from pflrepro.simulation import workers as workers
-from pflrepro.simulation.batched import Batched as Batched
 from pflrepro.simulation.inspection import client_models as client_models
 from pflrepro.simulation.inspection import samples as samples
-from pflrepro.simulation.loop import Loop as Loop
 from pflrepro.simulation.simulation import Simulation as Simulation
 ENGINE_REVISION: int

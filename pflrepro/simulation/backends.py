@@ -83,7 +83,7 @@ def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     dispatcher = replace(dispatcher, settings=as_others)
     clock = dispatcher.clock(0)
     program = dispatcher.program(backend)
-    phases = dispatcher.method.phases(clock)
+    phases = program.phases(clock)
     cohorts = [dispatcher.cohort(replica, 0) for replica in dispatcher.replicas]
     launch = dispatcher.launch(program, clock, cohorts, phases)
     load = sum((table.steps for table in launch.tables), start=np.zeros(len(launch), np.int64))

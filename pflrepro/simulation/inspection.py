@@ -1,4 +1,4 @@
-"""The clients' models of a simulation, to be looked at: their features, scores and layers on any samples."""
+"""The clients' models of a simulation, to be looked at: their features and scores on any samples."""
 
 from __future__ import annotations
 

@@ -147,9 +147,7 @@ def table(
         values = np.zeros((len(keys), longest, *draw.shape), dtype=np.float32)  # half the memory; enough for noise
         for i, (seed, client) in enumerate(keys):
             count = int(steps[i])
-            if draw.distribution == "step":
-                values[i, :count] = np.arange(count)
-            elif draw.distribution == "pass":
+            if draw.distribution == "pass":
                 values[i, :count] = pass_numbers(len(federation.rows[phase.data][client]), phase, settings, count)
             else:
                 purpose, whose = ("common", 0) if draw.common else ("draws", client)

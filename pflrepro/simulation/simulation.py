@@ -200,11 +200,8 @@ class Simulation:
         prologue = self.method.prologue()
         if self.prologue_done or prologue is None:
             return
-        dispatcher, everyone = self.dispatcher, np.arange(self.task.clients)
-        for r in range(prologue.rounds):
-            t = r - prologue.rounds
-            cohorts = [everyone if prologue.everyone else dispatcher.cohort(replica, t) for replica in self.replicas]
-            self._train(prologue.method, dispatcher.clock(t), cohorts, prefix="prologue/")
+        everyone = [np.arange(self.task.clients) for _ in self.replicas]
+        self._train(prologue, self.dispatcher.clock(-1), everyone, prefix="prologue/")
         self.prologue_done = True
 
     def _train(

@@ -92,21 +92,29 @@ def test_without_a_key_pytorch_draws() -> None:
 
 def test_training_drops_and_seeds_and_rounds_differ() -> None:
     """The transformer with dropout leaves its twin without in the first step; another seed or round draws other keys."""
-    x = torch.rand(8, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    rows = [torch.arange(4).numpy(), torch.arange(4, 6).numpy()]
-    data = Federation(x, torch.arange(8) % 2, rows, [torch.arange(6, 8).numpy()] * 2, classes=2)
-
-    def trained(name: str) -> Simulation:
-        one = Simulation(FedAvg(), data, name, Settings(1, batch_size=2), [0], backend="loop", workers=1)
-        one.step()
-        return one
-
-    with_dropout, without, again = (trained(name) for name in ("cct-7-3x1", "cct-7-3x1-plain", "cct-7-3x1"))
+    with_dropout, without, again = (_trained(name) for name in ("cct-7-3x1", "cct-7-3x1-plain", "cct-7-3x1"))
     moved, plain, repeated = (one.replicas[0].server.params.base for one in (with_dropout, without, again))
     assert all(torch.equal(moved[path], repeated[path]) for path in moved)
     assert moved.keys() == plain.keys() and not torch.equal(moved["0.weight"], plain["0.weight"])
     keys = {tuple(numbers) for t in (0, 1) for seed in (0, 1) for numbers in _keys(with_dropout, t, seed)}
     assert len(keys) == 2 * 2 * 3  # rounds x seeds x batches of the two clients
+
+
+def test_auto_tries_each_backend_with_keys() -> None:
+    """Without them the batched backend refuses the transformer's random numbers, and a run by default would end before it began."""
+    tried = _trained("cct-7-3x1", backend="auto")
+    seconds = tried.facts["predicted_seconds_a_round"]
+    assert seconds.keys() == {"loop", "batched"} and tried.round == 1
+
+
+def _trained(model: str, backend: str = "loop") -> Simulation:
+    """A round of two clients with 4 and 2 tiny images."""
+    x = torch.rand(8, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    rows = [torch.arange(4).numpy(), torch.arange(4, 6).numpy()]
+    data = Federation(x, torch.arange(8) % 2, rows, [torch.arange(6, 8).numpy()] * 2, classes=2)
+    one = Simulation(FedAvg(), data, model, Settings(1, batch_size=2), [0], backend=backend, workers=1)
+    one.step()
+    return one
 
 
 def _keys(simulation: Simulation, t: int, seed: int) -> list[list[float]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pflrepro.algorithms.contract import Method, Prologue
+from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.local import Local
 from pflrepro.algorithms.phases import Draw, Part, Phase
@@ -43,11 +43,8 @@ class Gathers(Method):
 
 @dataclass(frozen=True)
 class HasPrologue(Method):
-    rounds: int = 1
-    everyone: bool = True
-
     def prologue(self):
-        return Prologue(Gathers(), self.rounds, self.everyone)
+        return Gathers()
 
     def init_server(self, setup):
         return super().init_server(setup) | Tree(total=setup.zeros(), ts=setup.zeros(), n=setup.zeros())
@@ -72,13 +69,6 @@ def test_a_prologue_runs_once_before_round_0_with_everyone_and_keeps_the_model(
     )
     simulation.step()
     assert simulation.replicas[0].server.n.item() == 5
-
-
-def test_a_prologue_of_several_rounds_with_cohorts_of_its_own(start) -> None:
-    simulation = start(HasPrologue(rounds=3, everyone=False), participation=0.4)
-    simulation.step()
-    server = simulation.replicas[0].server
-    assert (server.n.item(), server.ts.item()) == (6, -6), "two clients in rounds -3, -2, -1"
 
 
 def test_a_prologue_is_not_in_the_history(simulate) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from html import escape
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.result import Run
 from pflrepro.markup import records
 from pflrepro.metrics.accuracy import spread
-from pflrepro.metrics.comparison import EQUAL, holm, paired
+from pflrepro.metrics.comparison import holm, paired
 from pflrepro.metrics.intervals import Interval, over_clients, over_seeds
 from pflrepro.metrics.selection import Selected, check_enough, check_rule
 from pflrepro.notebook import display
@@ -100,15 +100,16 @@ class Compared:
     def curves(self, after: bool = False) -> Figure:
         """Test accuracy over rounds, mean over seeds with a band of one standard deviation; `after`: right after local training.
 
-        Seeds that stopped at different rounds share the curve up to the first stop.
+        Of seeds that stopped or were tested at different rounds it has the rounds of all.
         """
         with style():
             figure = new_figure(6.0, 3.6)
             axes = figure.subplots()
             for label, runs in self.runs.items():
+                rounds = reduce(np.intersect1d, [run.history["round"] for run in runs])
                 curves = [run.curve_after_training if after else run.curve for run in runs]
-                shared = min(map(len, curves))
-                values, rounds = 100 * np.array([curve[:shared] for curve in curves]), runs[0].history["round"][:shared]
+                tested = [np.isin(run.history["round"], rounds) for run in runs]
+                values = 100 * np.array([curve[there] for curve, there in zip(curves, tested, strict=True)])
                 (line,) = axes.plot(rounds, values.mean(0), label=label)
                 if len(runs) > 1:
                     low, high = values.mean(0) - values.std(0), values.mean(0) + values.std(0)
@@ -146,10 +147,9 @@ class Compared:
         if not all(_same_clients(*pair) for pair in pairs):
             return line | {"test": "none: other clients"}
         if len(pairs) > 1:
-            # where all seeds have one difference, t has no spread to go by
-            test = "permutation" if np.ptp(difference) < EQUAL * values.max() else "t"
-            name = f"paired t over {len(pairs)} seeds" if test == "t" else f"sign flips over {len(pairs)} seeds"
-            return line | {"p": paired(values[:, 0], values[:, 1], test).p, "test": name}
+            found = paired(values[:, 0], values[:, 1], "t")
+            name = "paired t" if found.test == "t" else "sign flips"
+            return line | {"p": found.p, "test": f"{name} over {len(pairs)} seeds"}
         tested = pairs[0][0].history["test_samples"] > 0
         counts = [self._correct(run)[tested] for run in pairs[0]]
         found = paired(*counts, "permutation")

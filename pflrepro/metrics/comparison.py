@@ -24,17 +24,22 @@ class Comparison:
         difference: mean of a - b.
         p: two-sided; NaN where the test is not defined (one pair).
         pairs: complete pairs that were used.
+        unequal: of them those that differ, which alone tell something.
+        test: that was made.
     """
 
     difference: float
     p: float
     pairs: int
+    unequal: int
+    test: str
 
 
 def paired(a: Any, b: Any, test: str) -> Comparison:
     """Compare two methods on the same cells, a[i] with b[i]; pairs with NaN (a cell that was not run) are left out.
 
-    `t`: Student's paired t, for differences that are about normal. Differences that are all equal and not zero give p = 0.
+    `t`: Student's paired t, for differences that are about normal. Differences that are all equal have no spread to go by: of them
+    the signs are flipped.
     `permutation`: signs of the differences flipped at random (Fisher 1935, Pitman 1937): p is the share of all 2^n patterns of signs
     whose sum is at least as far from zero as the seen one; for more than 16 differences that are not zero, of 99,999 random patterns
     and the seen one. It tests the sum: with a[i], b[i] the correct predictions of client i, the pooled accuracy.
@@ -57,8 +62,10 @@ def paired(a: Any, b: Any, test: str) -> Comparison:
         raise UserError("no cell was run with both methods: there is nothing to compare")
     kept, slack = difference[there], EQUAL * np.maximum(abs(a), abs(b))[there]
     kept = np.where(abs(kept) > slack, np.sign(kept) * merged(abs(kept), slack), 0.0)
+    if len(kept) > 1 and np.ptp(kept) == 0:
+        test = "permutation"
     p = _student(kept) if test == "t" else _sign_flips(kept)
-    return Comparison(float(kept.mean()), p, len(kept))
+    return Comparison(float(kept.mean()), p, len(kept), int(np.count_nonzero(kept)), test)
 
 
 def of_two_groups(a: Any, b: Any) -> float:
@@ -129,11 +136,7 @@ def _student(difference: np.ndarray) -> float:
 
     if not difference.any():
         return 1.0
-    if len(difference) < 2:
-        return float("nan")
-    if np.ptp(difference) == 0:
-        return 0.0
-    return float(stats.ttest_1samp(difference, 0.0).pvalue)
+    return float("nan") if len(difference) < 2 else float(stats.ttest_1samp(difference, 0.0).pvalue)
 
 
 def _sign_flips(difference: np.ndarray) -> float:

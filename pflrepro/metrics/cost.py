@@ -117,8 +117,7 @@ def time_shares(
 ) -> TimeShares:
     """Time the next local training of pFedFDA's clients, on copies [FDA Table 9]; `UserError` for another method.
 
-    Each client is measured `repeat` times, its median shares count, after one training that warms up. The estimation is timed by doing
-    it a second time.
+    Each client is measured `repeat` times, its median shares count, after one training that warms up.
 
     Example:
         >>> import pflrepro

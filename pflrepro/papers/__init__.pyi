@@ -16,6 +16,7 @@ from pflrepro.papers import gallery as gallery
 from pflrepro.papers import gpfl as gpfl
 from pflrepro.papers import gpfl_figures as gpfl_figures
 from pflrepro.papers import grpfed as grpfed
+from pflrepro.papers import judging as judging
 from pflrepro.papers import kept_lines as kept_lines
 from pflrepro.papers import kernels as kernels
 from pflrepro.papers import learning as learning

@@ -33,7 +33,8 @@ class Value:
     """What a measure finds in one run: a number, NaN where there is none.
 
     Attributes:
-        clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None.
+        clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None. A client
+            that has none is NaN and counts 0, so that clients keep their places.
         each: what has a number, where it is not a client, or some of them alone: the rounds of a time, clients with clean images.
     """
 
@@ -41,6 +42,14 @@ class Value:
     clients: np.ndarray | None = None
     weights: np.ndarray | None = None
     each: str = "clients"
+
+    @property
+    def counting(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and weights of the clients that have one; empty where the number is no mean over clients."""
+        if self.clients is None or self.weights is None:
+            return np.empty(0), np.empty(0)
+        there = self.weights > 0
+        return self.clients[there], self.weights[there]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +210,8 @@ def rounds_to_reach(threshold: float) -> Measure:
         return Value(float("nan") if found is None else float(found))
 
     title = f"rounds to {threshold:g} %"
-    return Measure(f"rounds-to-{threshold:g}", title, of, "rounds", 0, "lower", "rounds_to_accuracy")
+    name = f"rounds-to-{threshold:g}"
+    return Measure(name, title, of, "rounds", 0, "lower", "rounds_to_accuracy", curve=None)  # once reached, it stays
 
 
 def _iterations(evidence: Evidence) -> Value:
@@ -323,14 +333,19 @@ def gain_over(row: str = "", measure: Measure = ACCURACY, column: str = "") -> M
 
 
 def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
-    """A measure divided by that of another row, seed by seed; what a time has a round, too."""
+    """A measure divided by that of another row, seed by seed; what both have a round, in pairs, as it counts in that ratio."""
 
     def of(evidence: Evidence) -> Value:
         other, found = _beside(evidence, row, measure), measure.of(evidence)
         if other is None:
             return Value(float("nan"))
-        each = None if found.clients is None else found.clients / other.number
-        return replace(found, number=found.number / other.number, clients=each)
+        number = found.number / other.number
+        if found.clients is None or other.clients is None or not np.array_equal(found.weights, other.weights):
+            return Value(number)
+        # sum w x / sum w y is the mean of x / y with weights w y, also of rounds that are drawn again
+        return replace(
+            found, number=number, clients=found.clients / other.clients, weights=found.weights * other.clients
+        )
 
     title = f"{measure.title}, relative to {about(row).title}"
     name = f"{measure.name}-to-{row}"

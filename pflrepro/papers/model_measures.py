@@ -32,13 +32,14 @@ CHEAP_PROBE = {"hidden": (128, 128), "lr": 1e-3, "steps": 400, "sizes": 6, "seed
 
 
 def over_clients(values: np.ndarray, weights: np.ndarray | None = None, scale: float = 1.0) -> Value:
-    """The mean over the clients that have a value (not NaN), weighted or plain, with these values; all times `scale`."""
+    """The mean over the clients that have a value (not NaN), weighted or plain, with the values of all; all times `scale`."""
     values = scale * np.asarray(values, np.float64)
     weights = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
     there = ~np.isnan(values) & (weights > 0)
     if not there.any():
         return Value(float("nan"))
-    return Value(float(np.average(values[there], weights=weights[there])), values[there], weights[there])
+    number = float(np.average(values[there], weights=weights[there]))
+    return Value(number, np.where(there, values, np.nan), np.where(there, weights, 0.0))
 
 
 def stands_in(evidence: Evidence) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from pflrepro.errors import UserError
 from pflrepro.experiments import compact
-from pflrepro.papers.claims import ALPHA
+from pflrepro.papers.judging import ALPHA
 from pflrepro.papers.notebooks import checkout
 from pflrepro.papers.result import VERDICTS, marked
 from pflrepro.papers.showing import OWN_CLAIMS, Tables, caption, claims, own_claims
@@ -53,7 +53,7 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     written: list[Path] = []
     for name, figure in study.figures().items():
         written += [_picture(place / f"{_joined(stem, name)}.{end}", figure) for end in ("pdf", "png")]
-    csvs = [_csv(place / f"{_joined(stem, name)}.csv", frame) for name, frame in frames(study).items()]
+    csvs = [write_csv(place / f"{_joined(stem, name)}.csv", frame) for name, frame in frames(study).items()]
     page = place / f"{stem}.md"
     if tables := study.tables():
         written.append(place / f"{stem}.tex")
@@ -80,9 +80,15 @@ def frames(study: Studied) -> dict[str, pd.DataFrame]:
     return shown | {"cells" if "" in shown else "": study.frame}
 
 
-def _csv(path: Path, frame: pd.DataFrame) -> Path:
-    _atomically(path, lambda target: frame.to_csv(target, index=False, float_format="%.6g"))
+def write_csv(path: Path, frame: pd.DataFrame) -> Path:
+    """A frame as a file, its numbers with six digits."""
+    _atomically(path, lambda target: frame.to_csv(target, index=False, float_format=_six_digits))
     return path
+
+
+def _six_digits(value: float) -> str:
+    """Of a whole number, such as parameters that are counted, all digits."""
+    return f"{value:.0f}" if value.is_integer() else f"{value:.6g}"
 
 
 def shown_scale(artefact: Artefact, out: str | Path = "") -> str | None:

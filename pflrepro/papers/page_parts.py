@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED
+from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED
 from pflrepro.papers.result import DIFFERS, EQUAL, NOT_RUN, WITHIN, marked
 from pflrepro.papers.texts import mean_and_spread
 

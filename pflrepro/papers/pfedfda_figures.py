@@ -13,7 +13,7 @@ import numpy as np
 from pflrepro.papers.artefact import Artefact, Column, Row, column, fast, row, scales
 from pflrepro.papers.claims import above, wider
 from pflrepro.papers.measures import FDA_ACCURACY, Evidence, Measure, Value
-from pflrepro.papers.model_measures import BETAS, tuned
+from pflrepro.papers.model_measures import BETAS, over_clients, tuned
 from pflrepro.papers.pfedfda_tables import EVERY, PFEDFDA, percent_of
 from pflrepro.papers.settings import CIFAR10_S, CIFAR100_DEALT, CIFAR100_S
 from pflrepro.papers.views.spread import Spread, by_corruption
@@ -31,7 +31,7 @@ def betas_of(kinds: str) -> Measure:
         chosen = labels == "clean" if kinds == "clean" else labels != "clean"
         if found is None or not chosen.any():
             return Value(float("nan"))
-        return Value(float(found[chosen].mean()), found[chosen], np.ones(chosen.sum()), each=f"{kinds} clients")
+        return replace(over_clients(found[chosen]), each=f"{kinds} clients")
 
     return replace(BETAS, name=f"{BETAS.name}-{kinds}", title=f"{BETAS.title}, {kinds} images", of=of)
 

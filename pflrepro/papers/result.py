@@ -14,7 +14,8 @@ from pflrepro.experiments.runs import Runs
 from pflrepro.markup import facts
 from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
 from pflrepro.papers.artefact import LEVELS, SAME, STAND_IN, Artefact, Column, Row
-from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Outcome, Sample
+from pflrepro.papers.claims import Sample
+from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Outcome
 from pflrepro.papers.measures import Measure, Value
 from pflrepro.papers.numbers import PublishedNumber
 from pflrepro.papers.texts import mean_and_spread, number, span
@@ -155,7 +156,7 @@ class Cell:
     @property
     def over_clients(self) -> float:
         """The unbiased standard deviation over clients, mean over seeds: what pFedFDA prints in brackets; NaN without such values."""
-        found = [value.clients for value in self.values.values() if value.clients is not None]
+        found = [value.counting[0] for value in self.values.values() if value.each.endswith("clients")]
         each = [clients.std(ddof=1) for clients in found if len(clients) > 1]
         return float(np.mean(each)) if each else math.nan
 
@@ -187,9 +188,10 @@ class Cell:
             found = over_seeds(self.numbers)
             return *self._bounded(found.low, found.high), f"{found.method}, {len(self.numbers)} seeds"
         value = next((each for each in self.values.values() if math.isfinite(each.number)), None)
-        if value is None or value.clients is None or len(value.clients) < 2:
+        values, weights = (np.empty(0), np.empty(0)) if value is None else value.counting
+        if value is None or len(values) < 2:
             return math.nan, math.nan, ""
-        found = over_weighted_clients(value.clients, value.weights)
+        found = over_weighted_clients(values, weights)
         return *self._bounded(found.low, found.high), f"bootstrap, {found.n} {value.each}"
 
     def _bounded(self, low: float, high: float) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import SAME, Artefact, paper_of
-from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Counts, Outcome
+from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Counts, Outcome
 from pflrepro.papers.kept_lines import Lines, Made, remembered_lines
 from pflrepro.papers.registry import select
 from pflrepro.papers.result import ABSENT, FRAME_COLUMNS, NOT_RUN, UNPUBLISHED, marked
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CLAIM_COLUMNS = (
     *("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome", "firm"),
-    "source",
+    *("chance", "source"),
 )
 FULL, LESS, EXACT = "full setting", "less of it", "exact"
 SHARES = (FULL, LESS, EXACT, LOST, NOT_RUN)  # of the cells: what became of them
@@ -79,8 +79,8 @@ def score_card(
 ) -> ScoreCard:
     """The card of all artefacts of a paper (`dbe`), one artefact (`dbe/table5`) or everything (None).
 
-    Each cell shows the most exact scale at which runs are there (paper before fast); stand-ins never count. Where nothing was run, the
-    scale is empty and the verdict is `not run`.
+    Each cell shows the most exact scale at which runs are there (paper before fast; where both have the paper's setting, the one with
+    more seeds); stand-ins never count. Where nothing was run, the scale is empty and the verdict is `not run`.
     """
     import pandas as pd
 
@@ -122,17 +122,37 @@ def _cells(studies: list[Study]) -> Lines:
         lines = study.lines
         for line in lines:
             line["scale"] = "" if line["verdict"] in ABSENT else line["scale"]
-        card = [
-            other if one["verdict"] in ABSENT and other["verdict"] not in ABSENT else one
-            for one, other in zip(card or lines, lines, strict=True)
-        ]
+        card = [other if _tells_more(other, one) else one for one, other in zip(card or lines, lines, strict=True)]
     return card
 
 
+def _tells_more(other: Mapping[str, object], one: Mapping[str, object]) -> bool:
+    """Of two lines of a cell, of which `one` is of the more exact scale."""
+    if one["verdict"] in ABSENT or other["verdict"] in ABSENT:
+        return one["verdict"] in ABSENT and other["verdict"] not in ABSENT
+    return other["level"] == one["level"] and other["n"] > one["n"]
+
+
 def _outcomes(studies: list[Study]) -> list[tuple[Study, Outcome]]:
-    """Every claim that could be checked, with the most exact study that has it."""
-    latest = {(each.column, each.said): (study, each) for study in reversed(studies) for each in study.outcomes}
-    return list(latest.values())
+    """Every claim that could be checked, with the most exact study that has it; of two as exact, the one with more seeds."""
+    found: dict[tuple[str, str], tuple[Study, Outcome]] = {}
+    for study in studies:
+        for each in study.outcomes:
+            claimed = each.column, each.said.partition(" (rival: ")[0]  # which rival is the strongest may differ
+            if claimed not in found or _better_tested((study, each), found[claimed]):
+                found[claimed] = (study, each)
+    return list(found.values())
+
+
+def _better_tested(*both: tuple[Study, Outcome]) -> bool:
+    """Whether the first has more seeds of the same setting."""
+    cells = [[study.cells[place] for place in outcome.places] for study, outcome in both]
+    levels, seeds = (
+        ([cell.level for cell in each] for each in cells),
+        [min(len(c.numbers) for c in each) for each in cells],
+    )
+    one, other = levels
+    return one == other and seeds[0] > seeds[1]
 
 
 def _claim(study: Study, outcome: Outcome) -> dict[str, object]:
@@ -142,10 +162,7 @@ def _claim(study: Study, outcome: Outcome) -> dict[str, object]:
         "scale": study.scale.name,
         "column": labels.get(outcome.column, outcome.column),
         "claimed": outcome.said,
-        **{
-            name: getattr(outcome, name) for name in ("difference", "error", "test", "p", "adjusted", "outcome", "firm")
-        },
-        "source": outcome.source,
+        **{name: getattr(outcome, name) for name in CLAIM_COLUMNS[4:]},
     }
 
 

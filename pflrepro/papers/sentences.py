@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from html import escape
 
 from pflrepro.papers.artefact import SAME, Column
-from pflrepro.papers.claims import BROKEN, KEPT, RISING, UNDECIDED, Outcome, above, judge
+from pflrepro.papers.claims import above
+from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Outcome, judge
 from pflrepro.papers.result import WITHIN, Cell
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import number, probability, span
@@ -63,10 +64,11 @@ def _rankings(study: Studied) -> list[str]:
 
 
 def _ranked(study: Studied, column: Column) -> list[Cell]:
-    """The cells of a column that have a number of its measure, the best first; none where no direction is better."""
+    """The cells of a column that have a number in its unit and direction, the best first; none where no direction is better."""
     cells = (study.cells.get((row.key, column.key)) for row in study.rows)
-    known = [cell for cell in cells if cell and len(cell.numbers) and cell.measure.name == column.measure.name]
-    better = column.measure.better
+    unit, better = column.measure.unit, column.measure.better
+    alike = [cell for cell in cells if cell and (cell.measure.unit, cell.measure.better) == (unit, better)]
+    known = [cell for cell in alike if len(cell.numbers)]
     return sorted(known, key=lambda cell: cell.ours, reverse=better == "higher") if better else []
 
 
@@ -144,6 +146,7 @@ def _published(study: Studied, run: Sequence[Cell]) -> list[str]:
 
 def _from_to(differences: Sequence[float], unit: str) -> str:
     ends = dict.fromkeys(number(each, sign=True) for each in (min(differences), max(differences)))
+    unit = "points" if unit == "%" else unit
     return " to ".join(ends) + (f" {unit}" if unit else "")
 
 

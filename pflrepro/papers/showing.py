@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from pflrepro.papers.claims import Outcome
+    from pflrepro.papers.judging import Outcome
 
 
 # ---- captions --------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from pflrepro.experiments.store import Store
 from pflrepro.metrics.curves import unfinished
 from pflrepro.papers.artefact import INSTEAD, LEVELS, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.availability import missing_data, missing_part
-from pflrepro.papers.claims import Counts, Grid, Outcome, best, judge
+from pflrepro.papers.claims import Grid, best
+from pflrepro.papers.judging import Counts, Outcome, judge
 from pflrepro.papers.measures import Evidence, Measure, Value
 from pflrepro.papers.numbers import find_number
 from pflrepro.papers.result import FRAME_COLUMNS, Cell, Cells, marked
@@ -192,10 +193,10 @@ class Studied:
                 values[seed] = measure.of(self._evidence(run, row.key, column.key))
             except (UserError, RunFailed) as error:  # a measure on models needs the data, where no reading is kept
                 reason = str(error)
-        if runs and not reason and all(math.isnan(value.number) for value in values.values()):
-            reason = (
-                f"{measure.title} has no value in these runs"  # such as the rounds to a threshold that was not reached
-            )
+        without = sum(math.isnan(value.number) for value in values.values())
+        if without and not reason:  # such as the rounds to a threshold that was not reached
+            whose = "these runs" if without == len(values) else f"{without} of {len(values)} runs"
+            reason = f"{measure.title} has no value in {whose}"
         apart = [f"seed {seed} {run.diverged}" for seed, run in runs.items() if run.diverged]
         reason = "; ".join(filter(None, (reason, *apart)))  # no number of such a run stands in a table unseen
         level = self.scale.level(column)

@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 
 
 def number(value: float, digits: int = 2, sign: bool = False) -> str:
-    """A number with fixed digits, empty for NaN."""
-    return "" if math.isnan(value) else f"{value:{'+' if sign else ''},.{digits}f}"
+    """A number with fixed digits, empty for NaN.
+
+    Example, in which nothing is left of a minus:
+        >>> number(1234.567), number(-0.001), number(0.5, 1, sign=True)
+        ('1,234.57', '0.00', '+0.5')
+    """
+    return "" if math.isnan(value) else f"{value:{'+' if sign else ''}z,.{digits}f}"
 
 
 def mean_and_spread(mean: float, spread: float, digits: int = 2, spread_digits: int | None = None) -> str:
@@ -32,10 +37,13 @@ def probability(p: float) -> str:
     Example:
         >>> probability(0.0312), probability(0.5), probability(2e-5), probability(float("nan"))
         ('0.031', '0.5', '< 0.0001', '')
+        >>> probability(0.0497)  # not rounded to the 0.05 that decides
+        '0.0497'
     """
     if math.isnan(p):
         return ""
-    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+    digits = 2 if f"{p:.2g}" != "0.05" else 3
+    return "< 0.0001" if p < 1e-4 else f"{p:.{digits}g}"
 
 
 def span(counts: Iterable[int], word: str) -> str:

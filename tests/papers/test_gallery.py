@@ -12,7 +12,7 @@ from pflrepro.experiments.store import Store
 from pflrepro.papers import find
 from pflrepro.papers.artefact import Artefact
 from pflrepro.papers.gallery import page, picture
-from pflrepro.papers.outputs import frames
+from pflrepro.papers.outputs import frames, write_csv
 from pflrepro.papers.registry import ARTEFACTS
 from pflrepro.papers.studies import Study
 
@@ -43,7 +43,7 @@ def test_the_numbers_of_a_committed_page_are_those_of_the_committed_runs(artefac
     study = Study(artefact, scale, store=Store(tmp_path, behind=FIGURES / "runs"), revives=False)
     for name, frame in frames(study).items():
         place = path.with_name(f"{path.stem}-{name}.csv") if name else path
-        frame.to_csv(tmp_path / place.name, index=False, float_format="%.6g")
+        write_csv(tmp_path / place.name, frame)
         made, committed = (_of_runs(pd.read_csv(file)) for file in (tmp_path / place.name, place))
         pd.testing.assert_frame_equal(made, committed, rtol=1e-4, atol=1e-6)
 

@@ -29,6 +29,18 @@ def shown(make) -> Study:
     return found
 
 
+def test_a_csv_has_six_digits_and_whole_numbers_as_they_are(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"ours": [11_167_212.0, 1 / 3, 34.0, float("nan"), float("inf")]})
+    assert outputs.write_csv(tmp_path / "some.csv", frame).read_text().split() == [
+        "ours",
+        "11167212",
+        "0.333333",
+        "34",
+        '""',
+        "inf",
+    ]
+
+
 def test_the_page_beside_a_table(shown: Study, tmp_path: Path) -> None:
     written = shown.write(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in written] == [

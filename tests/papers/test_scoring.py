@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from helpers.runs import SKEWED, fill, make_artefact
@@ -81,6 +82,21 @@ def test_each_claim_is_told_once_at_the_most_exact_scale_that_has_it(artefact, s
     assert scoring.status(card, "demo/fake").endswith("; claims: 1 ✓ kept, 1 ✗ broken")
     counted = scoring.summary(card).loc["demo/fake"]
     assert [counted[word] for word in scoring.OUTCOMES] == [1, 1, 0, 0]
+
+
+def test_of_two_scales_at_one_setting_the_one_with_more_seeds_is_told(artefact, store: Store, monkeypatch) -> None:
+    """As in pFedFDA Table 3: the paper has one trial, `fast` is the same with three."""
+    scales = (Scale("fast", "all, more often", seeds=3), Scale("paper", "all", seeds=1))
+    monkeypatch.setattr(scoring, "select", lambda paper: [replace(artefact, scales=scales)])
+    study = Study(replace(artefact, scales=scales), "fast", store=store)
+    fill(study, "fedavg", "skewed", *[curve(10, 40, 30, 50, 60, seed=seed) for seed in range(3)])
+    fill(study, "fedavg+dbe", "skewed", *[curve(10, 48, 30, 80, 70) for seed in range(3)])
+    fill(study, "ditto", "skewed", curve(10, 20, 30, 40, 50))
+    card = scoring.score_card(store=store)
+    found = {line.row: (line.scale, line.n, line.level) for line in card.cells.itertuples() if line.n}
+    assert found == {"FedAvg": ("fast", 3, "same"), "FedAvg+DBE": ("fast", 3, "same"), "Ditto": ("paper", 1, "same")}
+    claims = {line.source: (line.scale, line.test.partition(" over")[0]) for line in card.claims.itertuples()}
+    assert claims == {"one": ("fast", "paired t"), "two": ("paper", "sign flips")}
 
 
 def test_an_empty_store_has_a_card_without_claims(artefact, store: Store) -> None:

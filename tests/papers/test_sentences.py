@@ -11,8 +11,8 @@ from pflrepro import papers
 from pflrepro.errors import UserError
 from pflrepro.experiments.store import Store
 from pflrepro.papers import outputs, template
-from pflrepro.papers.artefact import Scale, column
-from pflrepro.papers.measures import Measure, Value
+from pflrepro.papers.artefact import Scale, column, row
+from pflrepro.papers.measures import Measure, Value, accuracy_by
 from pflrepro.papers.studies import Study
 from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.table import Table
@@ -60,6 +60,15 @@ def test_a_lead_that_no_test_shows_and_what_is_lost_to_the_last_round_are_said(m
     assert said.endswith("to the last: FedAvg+DBE 6.0.")
 
 
+def test_a_row_that_is_measured_otherwise_is_ranked_with_the_others(make) -> None:
+    """As FedAvgFT is, whose accuracy is that after fine-tuning."""
+    after = accuracy_by("last_round", after=True)
+    study = make(rows=(row("FedAvg"), row("FedAvg+DBE", "fedavg+dbe", measure=after)), claims=())
+    fill(study, "fedavg", "skewed", curve(80, 80))
+    fill(study, "fedavg+dbe", "skewed", curve(90, 90))
+    assert "FedAvg+DBE has the best test accuracy, 90.00 %, 10.00 from FedAvg, the next" in " ".join(study.summary())
+
+
 def test_what_cannot_be_tested_is_said_to_and_rows_outside_the_scale_do_not_count(make) -> None:
     measure = Measure(
         "largest", "largest", lambda evidence: Value(float(evidence.history["correct"].max())), better="higher"
@@ -84,7 +93,7 @@ def test_differences_from_the_print_are_said_a_unit(make) -> None:
     study = make(columns=columns, claims=(), scales=(Scale("paper", "all"),))
     for where in ("pairs", "skewed"):
         fill(study, "fedavg", where, curve(80, 80))
-    assert study.summary()[-1].endswith("ours minus published: -0.41 %; -78.85 rounds.")
+    assert study.summary()[-1].endswith("ours minus published: -0.41 points; -78.85 rounds.")
 
 
 def test_a_curve_that_still_rises_is_said_to(make) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.runs import SKEWED, make_artefact
 
@@ -97,7 +98,11 @@ def test_times_are_taken_in_halves_there_and_back_of_runs_that_no_other_table_sh
     (own,) = found.cells["fedavg", "skewed"].runs.values()
     other = own.history["seconds"][[2, 4]].mean()  # without the first round of each half
     assert ratio.number == pytest.approx(seconds.number / other) and ratio.each == "tested rounds"
-    assert ratio.clients == pytest.approx(seconds.clients / other) and len(ratio.clients) == 2
+    assert ratio.clients == pytest.approx(seconds.clients / own.history["seconds"][[2, 4]]), "round by round, in pairs"
+    assert np.average(ratio.clients, weights=ratio.weights) == pytest.approx(ratio.number)
+    low, high, _ = found.cells["fedavg", "ratio"].interval()
+    assert (low, high) == (1.0, 1.0), "to itself it is one, however the rounds differ"
+    assert np.isnan(found.cells["fedavg", "skewed"].over_clients), "rounds are no clients"
     page = next(path for path in found.write(tmp_path) if path.suffix == ".md").read_text()
     assert "tests over tested rounds: they say nothing of another machine or hour" in page
 

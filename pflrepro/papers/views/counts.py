@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import unknown
-from pflrepro.papers.claims import BROKEN, KEPT, UNDECIDED
+from pflrepro.papers.judging import BROKEN, KEPT, UNDECIDED
 from pflrepro.papers.result import DIFFERS, EQUAL, NOT_RUN, STAND_IN, marked
 from pflrepro.papers.shown_partitions import MEASURE, NO_REFERENCE, SEED, Panel, ShownPartition, make_panel
 from pflrepro.papers.views.exact import line

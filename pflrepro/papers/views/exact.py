@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.claims import BROKEN, KEPT
 from pflrepro.papers.counted import counted
+from pflrepro.papers.judging import BROKEN, KEPT
 from pflrepro.papers.result import FRAME_COLUMNS, marked
 from pflrepro.papers.views.view import Shown
 

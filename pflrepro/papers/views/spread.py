@@ -50,7 +50,8 @@ class Spread(Shown):
                     measure = study.cells[place].measure.name
                     raise UserError(f"{measure} has no value for each of {len(labels)} clients, but {given}")
                 for label in dict.fromkeys(labels.tolist()):
-                    groups.setdefault(label, []).append(value.clients[labels == label])
+                    there = (labels == label) & ~np.isnan(value.clients)
+                    groups.setdefault(label, []).append(value.clients[there])
             if groups:
                 found[place] = {label: np.concatenate(parts) for label, parts in groups.items()}
         return found

@@ -163,6 +163,10 @@ def parts(name: str) -> list[type[Method]]:
     if len(set(plugins)) != len(plugins):
         raise UserError(f"{name}: a plug-in can be added once")
     for plugin in plugins:
+        if ":" in plugin:
+            raise UserError(
+                f"{name}: a class of your own stands first or alone, where it is FedAvg with its change: {plugin}"
+            )
         check_word("plug-in", plugin, PLUGINS)
         reason = REFUSED.get((plugin, plain_parts(name)[0]))
         if reason:

@@ -341,7 +341,11 @@ def verify(arguments: argparse.Namespace) -> Answer:
     )
     rows = [vars(each) | {"agrees": each.agrees} for each in found]
     apart = sum(not each.agrees for each in found)
-    said = f"{apart} of {len(found)} runs differ by more" if apart else "agrees within one test sample"
+    said = "agrees within one test sample"
+    if apart:
+        then, now = (", ".join(sorted({each.versions[i] for each in found})) for i in (0, 1))
+        said = f"{apart} of {len(found)} runs differ by more; committed with PyTorch {then}, here {now}"
+        said += "" if then == now else ": with another version a run may drift by a few samples"
     columns = ("row", "column", "seed", "id", "committed", "here", "samples", "of", "agrees")
     return Answer(rows, f"{table(rows, columns)}\n\n{said}", code=int(apart > 0))
 

@@ -129,7 +129,7 @@ def verify(
         spec = find(name, known)
         if not names and spec.source:
             continue
-        state, arrays, detail = _inspect(spec, root)
+        state, arrays, detail = _inspect(spec, root, known)
         rows.append(
             {
                 "name": name,
@@ -147,7 +147,15 @@ def _names(names: str | Iterable[str] | None, known: Known) -> list[str]:
     return list(dict.fromkeys([names] if isinstance(names, str) else names or known))
 
 
-def _inspect(spec: DatasetSpec, root: str | Path | None) -> tuple[str, Arrays | None, str]:
+def _how_to_get(spec: DatasetSpec, root: str | Path | None, known: Known) -> str:
+    """The command, and which parts nobody can download for the user."""
+    parts = [find(name, known) for name in spec.made_of]
+    first = [part.name for part in parts if part.by_hand and not cache_path(part.name, root).exists()]
+    before = f", but first place by hand what `pflrepro data status {' '.join(first)}` says" if first else ""
+    return _GET.format(spec.stored_as) + before
+
+
+def _inspect(spec: DatasetSpec, root: str | Path | None, known: Known) -> tuple[str, Arrays | None, str]:
     """State, arrays (None where unreadable) and, for an absent or corrupt set, what is lacking or wrong."""
     if spec.embedded:
         try:
@@ -160,7 +168,7 @@ def _inspect(spec: DatasetSpec, root: str | Path | None) -> tuple[str, Arrays | 
         if spec.source:
             arrays = derived(spec, arrays)
     except FileNotFoundError:
-        return "absent", None, how_to_place(spec, path.parent) if spec.by_hand else _GET.format(spec.stored_as)
+        return "absent", None, how_to_place(spec, path.parent) if spec.by_hand else _how_to_get(spec, root, known)
     except UserError as error:
         return "corrupt", None, str(error)
     reason = mismatch(spec, arrays)
@@ -189,7 +197,7 @@ def _state(
     if spec.embedded:  # not read here: that would import its package
         return "embedded", ""
     if spec.stored_as not in seen:
-        seen[spec.stored_as] = _inspect(find(spec.stored_as, known), root)[::2]
+        seen[spec.stored_as] = _inspect(find(spec.stored_as, known), root, known)[::2]
     state, detail = seen[spec.stored_as]
     own = _photographs(spec, root)
     if state == "present" or not spec.source:
@@ -221,12 +229,13 @@ def _row(
 
 def _get_one(spec: DatasetSpec, known: Known, root: Path, progress: bool, say: Report, policy: Policy | None) -> str:
     """The action for one set with a cache of its own; where that must be made, the sets that it is made from are got first."""
-    if _inspect(spec, root)[0] == "present":
+    if _inspect(spec, root, known)[0] == "present":
         return "present"
-    for part in spec.made_of:
-        _get_one(find(part, known), known, root, progress, say, policy)
+    parts = [find(name, known) for name in spec.made_of]
+    for part in sorted(parts, key=lambda part: not part.by_hand):  # what cannot be got is said before the rest is
+        _get_one(part, known, root, progress, say, policy)
     with _alone(root / spec.name, spec.name, say):
-        state, _, detail = _inspect(spec, root)
+        state, _, detail = _inspect(spec, root, known)
         if state == "present":
             return "present"
         if state == "corrupt":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from dataclasses import asdict, dataclass, fields
@@ -14,6 +15,7 @@ from pflrepro.data.datasets import DATASETS
 from pflrepro.experiments.config import Experiment
 from pflrepro.remembered import read_cache, remembered
 
+log = logging.getLogger("pflrepro.timing")
 FILE = "timings.json"  # in the folder of the store: it belongs to a machine, as the runs' own times do
 # Of the one client that is timed. A second timing with more batches tells its round from its steps: 2 of 100 batches would be charged
 # with what 100 pay. Where 2 take this long (seconds) their steps are all that counts, and twelve would take a minute.
@@ -59,6 +61,7 @@ class Timings:
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / FILE
         self._known: dict[str, Timing] = {}
+        self._told = False
 
     def stamp(self) -> str:
         """Another text whenever the file has other timings."""
@@ -69,9 +72,15 @@ class Timings:
         spec, batch = DATASETS[experiment.data.dataset], experiment.settings.batch_size
         key = f"{experiment.model} {'x'.join(map(str, spec.shape))} {spec.classes} classes, batch {batch}"
         if key not in self._known:
-            values = remembered(self.path, key, lambda: asdict(measured(experiment)), _is_timing)
+            values = remembered(self.path, key, lambda: self._measured(experiment), _is_timing)
             self._known[key] = Timing(**values)
         return self._known[key]
+
+    def _measured(self, experiment: Experiment) -> dict[str, float]:
+        if not self._told:  # nobody waits for minutes without a word
+            log.warning("networks are timed, each once on this machine: some seconds a network")
+            self._told = True
+        return asdict(measured(experiment))
 
 
 def _is_timing(values: Any) -> bool:

@@ -26,6 +26,7 @@ class Compared:
         committed, here: best accuracy in percent.
         samples: the largest difference of correct predictions, summed over clients, over the tests of the run.
         of: the test samples.
+        versions: of PyTorch, that the committed run was made with and here.
     """
 
     row: str
@@ -36,6 +37,7 @@ class Compared:
     here: float
     samples: int
     of: int
+    versions: tuple[str, str]
 
     @property
     def agrees(self) -> bool:
@@ -56,8 +58,8 @@ def verify(
 
     Raises `UserError` where nothing of the artefact is committed at that scale.
 
-    On the kind of machine that made them they are equal; on another one rounding moves single samples, and a long run may drift
-    apart by more.
+    On the kind of machine and with the version of PyTorch that made them they are equal; with another one rounding moves single
+    samples, and a run may drift apart by more.
 
     Args:
         committed: where they are; by default those that came with the package.
@@ -89,4 +91,5 @@ def _compare(artefact: Artefact, cell: Any, old: Run, new: Run) -> Compared:
         here=100 * new.accuracy(),
         samples=int(np.abs(theirs[:length] - ours[:length]).sum(1).max()),
         of=int(old.history["test_samples"].sum()),
+        versions=tuple(run.environment.get("versions", {}).get("torch", "unknown") for run in (old, new)),
     )

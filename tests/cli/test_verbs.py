@@ -345,7 +345,14 @@ def test_score_shows_intervals_and_claims(capsys, monkeypatch) -> None:
         "scale": "fast",
         "claimed": "Ditto > APFL",
     }
-    claim |= {"difference": 2.0, "error": 0.5, "test": "paired t over 3 seeds", "p": 0.04, "adjusted": 0.08}
+    claim |= {
+        "difference": 2.0,
+        "error": 0.5,
+        "test": "paired t over 3 seeds",
+        "p": 0.04,
+        "adjusted": 0.08,
+        "chance": 0.05,
+    }
     claims = [claim | {"outcome": "kept", "firm": False}, claim | {"p": 0.2, "outcome": "undecided", "firm": False}]
     card = scoring.ScoreCard(pd.DataFrame([cell | three, cell | one]), pd.DataFrame(claims), {}, Store())
     monkeypatch.setattr(scoring, "score_card", lambda *_, **__: card)
@@ -356,7 +363,7 @@ def test_score_shows_intervals_and_claims(capsys, monkeypatch) -> None:
     assert found["claims"][0]["firm"] is False
     outcomes = {"kept": 1, "undecided": 1}
     assert found["claim_counts"] == [
-        {"artefact": "dbe/table5", "scale": "fast", "outcomes": outcomes, "firm": 0, "tests": 2}
+        {"artefact": "dbe/table5", "scale": "fast", "outcomes": outcomes, "firm": 0, "tests": 2, "chance": 0.1}
     ]
     assert cli.main(["score", "dbe/table5"]) == 0
     shown = capsys.readouterr().out
@@ -368,7 +375,7 @@ def test_score_shows_intervals_and_claims(capsys, monkeypatch) -> None:
     assert "✓ kept" in shown and "? undecided" in shown
     assert (
         "claims of dbe/table5 at scale fast: 1 kept, 1 undecided; 0 also after Holm's correction; "
-        "with 2 tests about 0.1 would be decided by chance if nothing differed\n"
+        "by chance about 0.1 would be decided if nothing differed\n"
     ) in shown
 
 

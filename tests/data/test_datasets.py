@@ -77,6 +77,13 @@ def test_missing_data_says_how_to_get_it(tmp_path: Path) -> None:
     assert "\n" not in message
 
 
+def test_the_part_that_nobody_can_download_is_named(tmp_path: Path) -> None:
+    (row,) = status(tmp_path, "digit3")
+    assert row["detail"] == (
+        "get it with `pflrepro data get digit3`, but first place by hand what `pflrepro data status mnistm-68k` says"
+    )
+
+
 def test_a_set_made_of_one_that_is_missing_is_named_too(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match=r"'cifar10-s' is made from 'cifar10', which is not in .* data get cifar10`"):
         load_arrays("cifar10-s", tmp_path)

@@ -55,7 +55,7 @@ def test_a_run_that_is_long_enough_is_done_and_one_that_is_too_short_is_not(make
     assert {entry.state for entry in make("paper", methods=["fedavg+dbe"], seeds=1).plan()} == {"to run"}
 
 
-def test_times_come_from_a_timing_of_this_machine(make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_come_from_a_timing_of_this_machine(make, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     monkeypatch.setattr(planning, "usable_cores", lambda: 2)
     found = make("fast")
     fill(found, "fedavg", "skewed", [10, 50, 60])
@@ -63,6 +63,7 @@ def test_times_come_from_a_timing_of_this_machine(make, monkeypatch: pytest.Monk
     monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=0.1, step=0.01, test=0.001))
     entries = {(entry.row, entry.seed): entry for entry in planning.plan(found, timings) if entry.experiment}
     assert entries["FedAvg", 0].seconds == 0.0
+    assert [record.getMessage()[:18] for record in caplog.records] == ["networks are timed"], "it may take minutes"
     # 5 clients, 1,797 samples, three quarters trained on in batches of 10, one quarter tested twice a round; 2 rounds on 2 cores.
     assert entries["FedAvg", 1].seconds == pytest.approx(2 * (5 * 0.1 + 134.775 * 0.01 + 2 * 449.25 * 0.001) / 2)
     assert all(math.isnan(entry.seconds) for entry in planning.plan(found) if entry.state == "to run")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+
 import pytest
 
 from pflrepro.errors import UserError
@@ -23,7 +25,7 @@ def test_what_was_committed_comes_again_and_what_was_changed_is_found(tmp_path) 
     run.history["correct"][-1, 0] += 3
     compact.export(run, tmp_path / "committed")
     (found,) = verify("demo/digits", "smoke", committed=committed, progress=False)
-    assert not found.agrees and found.samples == 3
+    assert not found.agrees and found.samples == 3 and found.versions == (metadata.version("torch"),) * 2
     run.history["correct"][-1, 1] -= 3
     compact.export(run, tmp_path / "committed")
     (found,) = verify("demo/digits", "smoke", committed=committed, progress=False)

@@ -367,7 +367,7 @@ def score(arguments: argparse.Namespace) -> Answer:
         counted = [f"claims of {id} at scale {scale}: {counts}" for (id, scale), counts in card.counts.items()]
         parts += [table(_marked(claims, "outcome"), CLAIM_COLUMNS), "\n".join(counted)]
     counts = [
-        {"artefact": id, "scale": scale, "outcomes": dict(each.outcomes), "firm": each.firm, "tests": each.tests}
+        {"artefact": id, "scale": scale, **vars(each), "outcomes": dict(each.outcomes)}
         for (id, scale), each in card.counts.items()
     ]
     value = {"cells": cells, "claims": claims, "claim_counts": counts}

@@ -92,9 +92,8 @@ def _top(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
         return []
     found = mine[k - 1]
     picked = k if found.difference > 0 else len(mine) - k + 1
-    p, least = min(1.0, found.p * picked), min(1.0, found.least * picked)
-    if math.isnan(found.p):
-        p = math.nan
+    p = found.p if math.isnan(found.p) else min(1.0, found.p * picked)
+    least = min(1.0, found.least * picked)
     outcome = RISING if any(each.outcome == RISING for each in mine) else _decided(p, found.difference)
     own = tuple(place for place in found.places if place[0] == claim.rows[0])  # of rivals it says nothing
     rival = next(row for row, _ in found.places if row != claim.rows[0])
@@ -189,11 +188,9 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
     parts = [(values, weight) for (values, _), (_, weight) in zip(found, samples, strict=True)]
     if len(kinds) == 2 == len(set(kinds)):
         (one, first), (other, second) = ((values[~np.isnan(values)], weight) for values, weight in parts)
-        p, said = (
-            of_two_groups(first * one, bound - second * other),
-            f"{len(one)} {kinds[0]} and {len(other)} {kinds[1]}",
-        )
-        return _Tested(f"{said}, dealt anew", p, 1 / math.comb(len(one) + len(other), len(one)))
+        said = f"{len(one)} {kinds[0]} and {len(other)} {kinds[1]}, dealt anew"
+        p = of_two_groups(first * one, bound - second * other)
+        return _Tested(said, p, 1 / math.comb(len(one) + len(other), len(one)))
     if not all(np.array_equal(weights, other[1]) for other in found):
         return _Tested("none: one seed, and other clients")
     for_it, against = _sides(parts, bound)
@@ -204,7 +201,8 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
 def _flips(p: float, count: int, unequal: int, each: str) -> _Tested:
     """Sign flips; where too few of the pairs differ for any p to decide, the least that there can be is said."""
     least = 2.0 ** (1 - max(unequal, 1))
-    cannot = "" if least < ALPHA else f", which cannot give a p below {least:.2g}"
+    differ = "" if unequal == count else f", of which {unequal} differ"
+    cannot = "" if least < ALPHA else f"{differ}, which cannot give a p below {least:.2g}"
     return _Tested(f"sign flips over {count} {each}{cannot}", p, least)
 
 

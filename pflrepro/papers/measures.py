@@ -323,7 +323,7 @@ def gain_over(row: str = "", measure: Measure = ACCURACY, column: str = "") -> M
         mine, other = measure.of(evidence), _beside(evidence, row, measure, column)
         if other is None:
             return Value(float("nan"))
-        alike = mine.clients is not None and np.array_equal(mine.weights, other.weights)
+        alike = _in_pairs(mine, other)
         clients = mine.clients - other.clients if alike else None
         return Value(mine.number - other.number, clients, mine.weights if alike else None)
 
@@ -340,7 +340,7 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
         if other is None:
             return Value(float("nan"))
         number = found.number / other.number
-        if found.clients is None or other.clients is None or not np.array_equal(found.weights, other.weights):
+        if not _in_pairs(found, other):
             return Value(number)
         # sum w x / sum w y is the mean of x / y with weights w y, also of rounds that are drawn again
         return replace(
@@ -390,6 +390,11 @@ def accuracy_in_time_of(row: str) -> Measure:
 
     title = f"test accuracy in the time that {row} takes"
     return Measure(f"accuracy-in-time-of-{row}", title, of, metric="", rule="five best tests, plain mean over clients")
+
+
+def _in_pairs(one: Value, other: Value) -> bool:
+    """Whether both have values of the same clients, or rounds, by their weights."""
+    return one.clients is not None and np.array_equal(one.weights, other.weights)
 
 
 def _beside(evidence: Evidence, row: str, measure: Measure, column: str = "") -> Value | None:

@@ -188,10 +188,9 @@ class Cell:
             found = over_seeds(self.numbers)
             return *self._bounded(found.low, found.high), f"{found.method}, {len(self.numbers)} seeds"
         value = next((each for each in self.values.values() if math.isfinite(each.number)), None)
-        values, weights = (np.empty(0), np.empty(0)) if value is None else value.counting
-        if value is None or len(values) < 2:
+        if value is None or len(value.counting[0]) < 2:
             return math.nan, math.nan, ""
-        found = over_weighted_clients(values, weights)
+        found = over_weighted_clients(*value.counting)
         return *self._bounded(found.low, found.high), f"bootstrap, {found.n} {value.each}"
 
     def _bounded(self, low: float, high: float) -> tuple[float, float]:

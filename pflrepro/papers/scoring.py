@@ -128,9 +128,9 @@ def _cells(studies: list[Study]) -> Lines:
 
 def _tells_more(other: Mapping[str, object], one: Mapping[str, object]) -> bool:
     """Of two lines of a cell, of which `one` is of the more exact scale."""
-    if one["verdict"] in ABSENT or other["verdict"] in ABSENT:
-        return one["verdict"] in ABSENT and other["verdict"] not in ABSENT
-    return other["level"] == one["level"] and other["n"] > one["n"]
+    if other["verdict"] in ABSENT:
+        return False
+    return one["verdict"] in ABSENT or (other["level"] == one["level"] and other["n"] > one["n"])
 
 
 def _outcomes(studies: list[Study]) -> list[tuple[Study, Outcome]]:
@@ -139,20 +139,16 @@ def _outcomes(studies: list[Study]) -> list[tuple[Study, Outcome]]:
     for study in studies:
         for each in study.outcomes:
             claimed = each.column, each.said.partition(" (rival: ")[0]  # which rival is the strongest may differ
-            if claimed not in found or _better_tested((study, each), found[claimed]):
+            if claimed not in found or _more_seeds((study, each), found[claimed]):
                 found[claimed] = (study, each)
     return list(found.values())
 
 
-def _better_tested(*both: tuple[Study, Outcome]) -> bool:
-    """Whether the first has more seeds of the same setting."""
-    cells = [[study.cells[place] for place in outcome.places] for study, outcome in both]
-    levels, seeds = (
-        ([cell.level for cell in each] for each in cells),
-        [min(len(c.numbers) for c in each) for each in cells],
-    )
-    one, other = levels
-    return one == other and seeds[0] > seeds[1]
+def _more_seeds(*both: tuple[Study, Outcome]) -> bool:
+    """Whether the first has more of them in the same setting."""
+    one, other = ([study.cells[place] for place in outcome.places] for study, outcome in both)
+    alike = [cell.level for cell in one] == [cell.level for cell in other]
+    return alike and min(len(cell.numbers) for cell in one) > min(len(cell.numbers) for cell in other)
 
 
 def _claim(study: Study, outcome: Outcome) -> dict[str, object]:

@@ -185,7 +185,7 @@ def test_top(k: int, rows: tuple[tuple[float, ...], ...], outcome: str) -> None:
 
 
 def test_a_rival_that_is_picked_after_a_look_is_no_proof() -> None:
-    """One rival is better for sure; the luckiest of six equal ones, p = 0.0156, is not shown to be better, too."""
+    """One rival is better for sure; the luckiest of five others, p = 0.0156, is not shown to be better, too."""
     weights, base = np.ones(7), 50.0 + np.arange(7)
     rivals = {
         "sure": base + 20,

@@ -119,6 +119,7 @@ class Measure:
         bounds: no value lies outside, so no interval reaches further.
         curve: of a history, what makes the number unfinished while it still rises; None: nothing, as a time a round. What is measured
             on models has no curve of its own: the accuracy stands for it.
+        beside: (row key, column key) of further cells that the number is made of, "" being its own: their curves count, too.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Measure:
     cheaper: tuple[tuple[str, Measure], ...] = ()
     bounds: tuple[float, float] = (-math.inf, math.inf)
     curve: Callable[[Mapping[str, np.ndarray]], np.ndarray] | None = accuracy.pooled
+    beside: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"Measure({self.name}: {self.title}{f' in {self.unit}' if self.unit else ''})"
@@ -329,7 +331,7 @@ def gain_over(row: str = "", measure: Measure = ACCURACY, column: str = "") -> M
 
     title = f"gain in {measure.title} over {row or column}"
     name = f"{measure.name}-over-{row or column}"
-    return replace(measure, name=name, title=title, of=of, bounds=(-math.inf, math.inf))
+    return replace(measure, name=name, title=title, of=of, bounds=(-math.inf, math.inf), beside=((row, column),))
 
 
 def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
@@ -349,7 +351,7 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
 
     title = f"{measure.title}, relative to {about(row).title}"
     name = f"{measure.name}-to-{row}"
-    return replace(measure, name=name, title=title, of=of, unit="times", bounds=(0.0, math.inf))
+    return replace(measure, name=name, title=title, of=of, unit="times", bounds=(0.0, math.inf), beside=((row, ""),))
 
 
 def overhead_over(row: str) -> Measure:
@@ -373,7 +375,8 @@ def mean_over(columns: tuple[str, ...], measure: Measure) -> Measure:
             return Value(float("nan"))
         return Value(float(np.mean([measure.of(each).number for each in found if each is not None])))
 
-    return replace(measure, name=f"mean-{measure.name}", title=f"mean {measure.title}", of=of)
+    beside = tuple((row, column) for column in columns for row in ("", *(row for row, _ in measure.beside)))
+    return replace(measure, name=f"mean-{measure.name}", title=f"mean {measure.title}", of=of, beside=beside)
 
 
 def accuracy_in_time_of(row: str) -> Measure:

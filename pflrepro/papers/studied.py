@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,17 +200,21 @@ class Studied:
         apart = [f"seed {seed} {run.diverged}" for seed, run in runs.items() if run.diverged]
         reason = "; ".join(filter(None, (reason, *apart)))  # no number of such a run stands in a table unseen
         level = self.scale.level(column)
-        rising = self._rising(measure, runs, column, level)
+        rising = level != STAND_IN and bool(runs) and self._rising(measure, row, column)
         return Cell(row, column, measure, level, printed, values, runs, reason, rising)
 
-    def _rising(self, measure: Measure, runs: Mapping[int, Run], column: Column, level: str) -> bool:
-        """Whether a run has fewer rounds than the paper's, and what is measured has not come to an end in them."""
-        paper = column.setting.settings.rounds
-        return (measure.curve is not None and level != STAND_IN) and any(
-            run.rounds < paper
+    def _rising(self, measure: Measure, row: Row, column: Column) -> bool:
+        """Whether a run behind the number has fewer rounds than the paper's, and what is measured has not come to an end in them."""
+        if measure.curve is None:
+            return False
+        places = dict.fromkeys((one or row.key, other or column.key) for one, other in (("", ""), *measure.beside))
+        cells = [(self.artefact.row(one), self.artefact.column(other)) for one, other in places]
+        return any(
+            run.rounds < of.setting.settings.rounds
             and run.experiment.settings.patience == 0
             and unfinished(measure.curve(run.history), run.history["round"])
-            for run in runs.values()
+            for one, of in cells
+            for run in self.runs(one, of)[0].values()
         )
 
     @cached_property

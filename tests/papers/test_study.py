@@ -16,7 +16,7 @@ from pflrepro.experiments import compact
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import SMOKE, Scale, column, row
 from pflrepro.papers.claims import above, gain_grows
-from pflrepro.papers.measures import ACCURACY, Measure, Value, gain_over, ratio_to
+from pflrepro.papers.measures import ACCURACY, Measure, Value, gain_over, mean_over, ratio_to
 from pflrepro.papers.result import FRAME_COLUMNS
 from pflrepro.papers.settings import FMNIST_PRACTICAL, lib
 from pflrepro.papers.studies import Study, study
@@ -231,6 +231,22 @@ def test_an_unfinished_curve_is_still_rising(make) -> None:
     fill(whole, "fedavg", "skewed", [10, 60, 50, 50, 50], [10, 60, 50, 50, 50])
     fill(whole, "fedavg+dbe", "skewed", [10, 1, 2, 3, 70], [10, 1, 2, 3, 71])
     assert [each.outcome for each in whole.outcomes] == ["kept"], "at the paper's own length a curve is as it is"
+
+
+@pytest.mark.parametrize("rises", [False, True])
+def test_a_gain_is_still_rising_where_the_other_row_is(make, rises: bool) -> None:
+    mean = mean_over(("own",), gain_over("fedavg"))
+    columns = (
+        column("own", SKEWED, label="own"),
+        column("gain", SKEWED, gain_over("fedavg"), label="gain", rows=("fedavg+dbe",)),
+        column("mean", SKEWED, mean, label="mean gain", rows=("fedavg+dbe",)),
+    )
+    scales = (Scale("fast", "few", rounds=2), Scale("paper", "all"))
+    found = make(of=make_artefact(columns=columns, claims=(), scales=scales))
+    fill(found, "fedavg", "own", [10, 20, 65] if rises else [10, 60, 50])
+    fill(found, "fedavg+dbe", "own", [10, 70, 60])
+    rising = {key: found.cells["fedavg+dbe", key].rising for key in ("own", "gain", "mean")}
+    assert rising == {"own": False, "gain": rises, "mean": rises}
 
 
 # ---- what is measured ----------------------------------------------------------------------------------------------------------

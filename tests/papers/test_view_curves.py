@@ -32,8 +32,8 @@ def test_mean_over_seeds_with_a_band_and_the_published_level():
     assert (panel.get_xlabel(), panel.get_ylabel()) == ("round", "test accuracy (%)")
     made = lines(panel)
     np.testing.assert_allclose(made["FedAvg"].get_xydata(), [[0, 10], [1, 52], [2, 74]])
-    # A run that ended earlier leaves its rounds out of the mean.
-    np.testing.assert_allclose(made["FedAvg+DBE"].get_xydata(), [[0, 10], [1, 60], [2, 70]])
+    # Where a run has ended before the others there is no mean.
+    np.testing.assert_allclose(made["FedAvg+DBE"].get_xydata(), [[0, 10], [1, 60]])
     level = made["_published"]
     np.testing.assert_allclose(level.get_ydata(), 85.85)
     assert level.get_linestyle() == "--" and level.get_color() == made["FedAvg"].get_color()
@@ -118,9 +118,11 @@ def test_notes_tell_of_what_is_drawn():
     assert said(one, zoom=False) == ""
     assert said(one) == "Curves: accuracies of long curves are shown from 10 points below the lowest line's best."
     assert said(two, zoom=False) == (
-        "Curves: lines: mean over seeds; bands: population standard deviation; dashed: the published number."
+        "Curves: lines: mean over seeds, as far as all have run; bands: population standard deviation; dashed: the published number."
     )
-    assert said(two, kinds=("train_loss",)) == "Curves: lines: mean over seeds; bands: population standard deviation."
+    assert said(two, kinds=("train_loss",)) == (
+        "Curves: lines: mean over seeds, as far as all have run; bands: population standard deviation."
+    )
 
 
 def test_the_axis_of_long_curves_shows_where_they_end():

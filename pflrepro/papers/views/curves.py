@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -96,16 +97,17 @@ class Curves(Shown):
         return {self.name: line_figure(drawn, across=across)} if drawn else {}
 
     def _line(self, kind: Kind, row: Row, cell: Cell, look: Any) -> Line:
-        rounds = np.unique(np.concatenate([run.history["round"] for run in cell.runs.values()]))
-        values, x = (np.full((len(cell.runs), len(rounds)), np.nan) for _ in range(2))
+        # Where one seed ends before another, the mean would jump to the level of those that go on.
+        rounds = reduce(np.intersect1d, [run.history["round"] for run in cell.runs.values()])
+        values, x = (np.empty((len(cell.runs), len(rounds))) for _ in range(2))
         for place, run in enumerate(cell.runs.values()):
-            at = np.searchsorted(rounds, run.history["round"])
-            values[place, at] = smoothed(kind.of(run.history), self.smooth)
-            x[place, at] = self._x(run)
+            tested = np.isin(run.history["round"], rounds)
+            values[place] = smoothed(kind.of(run.history), self.smooth)[tested]
+            x[place] = self._x(run)[tested]
         mean, spread = mean_and_spread(values)
         level = self._level(kind, cell)
         published = None if np.isnan(level) else np.full(len(rounds), level)
-        return Line(row.label, mean_and_spread(x)[0], mean, look, spread, published)
+        return Line(row.label, x.mean(0), mean, look, spread, published)
 
     def _level(self, kind: Kind, cell: Cell) -> float:
         """The printed number that is a level of such curves, or NaN."""
@@ -120,7 +122,7 @@ class Curves(Shown):
         cells = [cell for cell in study.cells.values() if cell.runs]
         said = []
         if any(len(cell.runs) > 1 for cell in cells):
-            said.append("lines: mean over seeds; bands: population standard deviation")
+            said.append("lines: mean over seeds, as far as all have run; bands: population standard deviation")
         if not all(np.isnan(self._level(kind, cell)) for kind in self._kinds for cell in cells):
             said.append("dashed: the published number")
         if self.smooth > 1:

@@ -34,6 +34,7 @@ from pflrepro.papers import planning as planning
 from pflrepro.papers import prediction_measures as prediction_measures
 from pflrepro.papers import projection as projection
 from pflrepro.papers import registry as registry
+from pflrepro.papers import relative_measures as relative_measures
 from pflrepro.papers import reproduce as reproduce
 from pflrepro.papers import result as result
 from pflrepro.papers import score_page as score_page

@@ -13,9 +13,10 @@ from dataclasses import replace
 from pflrepro.papers import tuning
 from pflrepro.papers.artefact import Artefact, Column, Row, column, fast, row, scales
 from pflrepro.papers.claims import above, best, rises_across, within
-from pflrepro.papers.measures import ACCURACY, ITERATIONS, SECONDS, TOTAL_MINUTES, gain_over, ratio_to
+from pflrepro.papers.measures import ACCURACY, ITERATIONS, SECONDS, TOTAL_MINUTES
 from pflrepro.papers.model_measures import newcomers, otherwise, tuned
 from pflrepro.papers.numbers import LEADERBOARD
+from pflrepro.papers.relative_measures import gain_over, ratio_to
 from pflrepro.papers.settings import (
     AGNEWS_PRACTICAL,
     CIFAR100_DAGGER,

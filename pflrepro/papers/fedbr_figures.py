@@ -19,7 +19,8 @@ from pflrepro.papers.fedbr_tables import (
     fedbr,
     small,
 )
-from pflrepro.papers.measures import BR_ACCURACY, accuracy_in_time_of
+from pflrepro.papers.measures import BR_ACCURACY
+from pflrepro.papers.relative_measures import accuracy_in_time_of
 from pflrepro.papers.settings import AUGMENTED_CIFAR100, ROTATED_CIFAR10, ROTATED_MNIST, br
 from pflrepro.papers.toy import ToyPlanes, bias, predictions
 from pflrepro.papers.views.bars import Bars, ClassBars

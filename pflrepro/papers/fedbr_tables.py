@@ -23,7 +23,8 @@ from typing import Any
 from pflrepro.papers.artefact import Artefact, Column, Row, Scale, column, fast, row, scales
 from pflrepro.papers.claims import above, best, rises_across
 from pflrepro.papers.fedbr_counts import SETTING
-from pflrepro.papers.measures import BR_ACCURACY, SECONDS, Measure, accuracy_by, ratio_to, rounds_to_reach
+from pflrepro.papers.measures import BR_ACCURACY, SECONDS, Measure, accuracy_by, rounds_to_reach
+from pflrepro.papers.relative_measures import ratio_to
 from pflrepro.papers.settings import (
     AUGMENTED_CIFAR100,
     ROTATED_CIFAR10,

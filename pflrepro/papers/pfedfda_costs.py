@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pflrepro.papers.artefact import Artefact, Column, column, fast, row, scales
 from pflrepro.papers.claims import above, falls_across
-from pflrepro.papers.measures import FDA_ACCURACY, LOCAL_SECONDS, Measure, minutes_of, overhead_over, ratio_to
+from pflrepro.papers.measures import FDA_ACCURACY, LOCAL_SECONDS, Measure, minutes_of
 from pflrepro.papers.model_measures import time_share
 from pflrepro.papers.pfedfda_tables import (
     APFL,
@@ -25,6 +25,7 @@ from pflrepro.papers.pfedfda_tables import (
     dirichlet,
     percent_of,
 )
+from pflrepro.papers.relative_measures import overhead_over, ratio_to
 from pflrepro.papers.settings import CIFAR10_DEALT, CIFAR100_DEALT, CIFAR100_S, TINY_DEALT, Setting
 from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.table import Table

@@ -19,8 +19,9 @@ from pflrepro.errors import UserError
 from pflrepro.papers import dbe, numbers, template
 from pflrepro.papers.artefact import SAME, Artefact
 from pflrepro.papers.claims import Grid, Sample, contrasts
-from pflrepro.papers.measures import Value, gain_over
+from pflrepro.papers.measures import Value
 from pflrepro.papers.model_measures import newcomers
+from pflrepro.papers.relative_measures import gain_over
 from pflrepro.papers.result import VERDICTS, Cell
 from pflrepro.papers.studies import Study
 

@@ -10,9 +10,10 @@ import pytest
 from helpers.printed import claimed, experiment
 
 from pflrepro.data.sets.types import DatasetSpec
-from pflrepro.papers.measures import Evidence, Value, accuracy_in_time_of
+from pflrepro.papers.measures import Evidence, Value
 from pflrepro.papers.numbers import published
 from pflrepro.papers.registry import select
+from pflrepro.papers.relative_measures import accuracy_in_time_of
 from pflrepro.papers.settings import PROXIES
 
 TABLES = [f"fedbr/table{number}" for number in range(1, 7)]

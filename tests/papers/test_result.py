@@ -12,8 +12,9 @@ from scipy import stats
 from pflrepro.metrics.intervals import bootstrap, over_clients
 from pflrepro.papers.artefact import INSTEAD, LEVELS, REDUCED, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.judging import Outcome
-from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Measure, Value, gain_over
+from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Measure, Value
 from pflrepro.papers.numbers import PublishedNumber
+from pflrepro.papers.relative_measures import gain_over
 from pflrepro.papers.result import FRAME_COLUMNS, VERDICTS, Cell
 from pflrepro.papers.settings import FMNIST_PRACTICAL
 

@@ -16,7 +16,8 @@ from pflrepro.experiments import compact
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import SMOKE, Scale, column, row
 from pflrepro.papers.claims import above, gain_grows
-from pflrepro.papers.measures import ACCURACY, Measure, Value, gain_over, mean_over, ratio_to
+from pflrepro.papers.measures import ACCURACY, Measure, Value
+from pflrepro.papers.relative_measures import gain_over, mean_over, ratio_to
 from pflrepro.papers.result import FRAME_COLUMNS
 from pflrepro.papers.settings import FMNIST_PRACTICAL, lib
 from pflrepro.papers.studies import Study, study

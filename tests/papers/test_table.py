@@ -11,7 +11,8 @@ from helpers.runs import ON_SKEWED, PAIRS, PRINTED, SKEWED, fill, make_artefact
 
 from pflrepro.papers import texts
 from pflrepro.papers.artefact import Scale, column, row
-from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Value, gain_over
+from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Value
+from pflrepro.papers.relative_measures import gain_over
 from pflrepro.papers.settings import FMNIST_PRACTICAL
 from pflrepro.papers.showing import TITLES
 from pflrepro.papers.studies import Study

@@ -12,7 +12,8 @@ from helpers.runs import SKEWED, make_artefact
 from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import Scale, column
 from pflrepro.papers.claims import above
-from pflrepro.papers.measures import ACCURACY, SECONDS, TRAIN_LOSS, ratio_to
+from pflrepro.papers.measures import ACCURACY, SECONDS, TRAIN_LOSS
+from pflrepro.papers.relative_measures import ratio_to
 from pflrepro.papers.studies import Study, study
 
 OWN_METHOD = """

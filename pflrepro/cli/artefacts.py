@@ -144,6 +144,9 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         "--methods", type=comma_separated, metavar="A,B", help="train only these rows, such as fedavg,fedavg+dbe"
     )
     parser.add_argument(
+        "--columns", type=comma_separated, metavar="A,B", help="train only these columns, such as har of gpfl/table2"
+    )
+    parser.add_argument(
         "--also",
         action="append",
         default=[],
@@ -170,8 +173,8 @@ def _planned(artefacts: list[Artefact], arguments: argparse.Namespace) -> Plan:
     from pflrepro.papers import planning
 
     store = Store(arguments.store)
-    asked = {"seeds": arguments.seeds, "methods": arguments.methods or (), "also": arguments.also}
-    if not any(asked.values()):
+    asked = {name: given for name in ("seeds", "methods", "columns", "also") if (given := getattr(arguments, name))}
+    if not asked:
         return planning.Plan(planning.planned_lines(artefacts, arguments.scale, store, arguments.data_root))
     from pflrepro.papers.studies import Study
     from pflrepro.papers.timing import Timings
@@ -271,7 +274,7 @@ def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that are parameters of every notebook; only what the user gave."""
     from pflrepro.device import resolve_device
 
-    given = {name: getattr(arguments, name) for name in ("seeds", "methods", "backend", "data_root")}
+    given = {name: getattr(arguments, name) for name in ("seeds", "methods", "columns", "backend", "data_root")}
     given["also"] = arguments.also or None
     given["device"] = None if arguments.device is None else resolve_device(arguments.device)
     return {name: value for name, value in given.items() if value is not None}

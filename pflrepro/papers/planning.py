@@ -119,7 +119,7 @@ def plan(study: Studied, timings: Timings | None = None) -> Plan:
     planned: dict[Experiment, Planned] = {}
     impossible: list[Planned] = []
     for row in study.trained:
-        for column in (each for each in study.columns if study.has(row, each)):
+        for column in (each for each in study.trained_columns if study.has(row, each)):
             try:
                 experiments = study.experiments(row, column)
             except UserError as error:

@@ -20,7 +20,7 @@ from pflrepro.papers.studies import Study
 from pflrepro.places import named_folder
 
 # The parameters of a notebook that a study takes; the others say how it is run (`backend`) and where it is written to (`out`).
-OF_STUDY = ("scale", "seeds", "methods", "also", "device", "data_root", "store")
+OF_STUDY = ("scale", "seeds", "methods", "columns", "also", "device", "data_root", "store")
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,6 @@ def _values(
     if store is not None:
         given["store"] = str(store)
     values = notebooks.check_parameters(artefact.notebook, given)
-    for name in values.get("methods", ()):
-        artefact.row(name)
     check_word("backend", values.get("backend", "auto"), BACKENDS)
     if "device" in values:
         values["device"] = resolve_device(values["device"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +39,8 @@ class Studied:
 
     Attributes:
         seeds: so many (None: the scale's).
-        methods: the rows to train, by key, label or method (empty: the scale's own); the table shows whatever the store holds.
+        methods, asked_columns: the rows to train, by key, label or method, and the columns, by key or label (empty: the scale's own);
+            the table shows whatever the store holds.
         also: rows of one's own, beside the paper's.
         device: where models are looked at.
         revives: whether models are, for what is not measured yet; False: everything is only read.
@@ -52,6 +54,7 @@ class Studied:
         *,
         seeds: int | None = None,
         methods: Sequence[str] = (),
+        columns: Sequence[str] = (),
         also: Sequence[Row] = (),
         store: Store | str | Path | None = None,
         data_root: str | Path | None = None,
@@ -69,6 +72,8 @@ class Studied:
         self.seeds = self.scale.seeds if seeds is None else check_range("seeds", seeds, 1, integer=True)
         wanted = self.artefact.chosen_rows(self.scale, self.methods)
         self.trained = tuple(row for row in self.artefact.rows if row in wanted or row.key in self.also)
+        self.asked_columns = tuple(columns)
+        self.trained_columns = self.artefact.chosen_columns(self.scale, self.asked_columns)
 
     # ---- what is run -------------------------------------------------------------------------------------------------------
     @property
@@ -79,7 +84,7 @@ class Studied:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns that are part of the scale."""
-        return tuple(column for column in self.artefact.columns if self.scale.setting(column) is not None)
+        return self.artefact.chosen_columns(self.scale)
 
     def has(self, row: Row, column: Column) -> bool:
         """Whether there is a cell: where the paper has one, and in every column for a row of one's own."""
@@ -286,6 +291,9 @@ class Studied:
         seeds = f" --seeds {self.asked_seeds}" if self.asked_seeds is not None else ""
         keys = ",".join(self.artefact.row(name).key for name in self.methods)
         methods = f" --methods {keys}" if keys else ""
+        columns = ",".join(column.key for column in self.trained_columns) if self.asked_columns else ""
+        if columns:
+            methods += f" --columns {shlex.quote(columns)}"
         also = "".join(f" --also {self.artefact.row(key).algorithm}" for key in self.also)
         return f"pflrepro reproduce {self.artefact.id} --scale {self.scale.name}{seeds}{methods}{also}"
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 class Study(Studied):
     """An artefact at a scale, to run and to look at; see `Studied` for what it holds.
 
-    Lists of rows and methods may be given as the command line takes them, too: `fedavg,ditto`. `UserError` for an unknown artefact,
-    scale or row.
+    Lists of rows, columns and methods may be given as the command line takes them, too: `fedavg,ditto`. `UserError` for an unknown
+    artefact, scale, row or column.
 
     Example:
         >>> study("fedbr/table7", "paper").artefact.title
@@ -49,6 +49,7 @@ class Study(Studied):
     Attributes:
         artefact: its id, or one of one's own.
         methods: the rows to train, by key, label or method.
+        columns: the columns to train, by key or label.
         also: methods of one's own beside the paper's, classes, `module:Class` or registered names.
     """
 
@@ -59,6 +60,7 @@ class Study(Studied):
         *,
         seeds: int | None = None,
         methods: str | Sequence[str] = (),
+        columns: str | Sequence[str] = (),
         also: str | Sequence[str | type[Method]] = (),
         store: Store | str | Path | None = None,
         data_root: str | Path | None = None,
@@ -68,9 +70,8 @@ class Study(Studied):
         paper = find(artefact)
         own = tuple(_own_row(name, paper) for name in words("also", also))
         places = {"store": store, "data_root": data_root or None, "device": device}
-        super().__init__(
-            paper, scale, seeds=seeds, methods=words("methods", methods), also=own, revives=revives, **places
-        )
+        chosen = {name: words(name, given) for name, given in (("methods", methods), ("columns", columns))}
+        super().__init__(paper, scale, seeds=seeds, also=own, revives=revives, **chosen, **places)
 
     def plan(self) -> Plan:
         """Every training that the artefact needs at this scale, what is there already, and what the rest may cost here."""

@@ -19,6 +19,7 @@ PARAMETERS = """\
 scale: str = "smoke"  # {scales}
 seeds: int = 0  # number of seeds; 0: the scale's own
 methods: list[str] = []  # train only these rows{such_as}; empty: the scale's own
+columns: list[str] = []  # train only these columns{such_columns}; empty: the scale's own
 also: list[str] = []  # methods beside the paper's, by name ("fedprox") or of your own ("my_module:MyMethod")
 backend: str = "auto"  # auto, loop, batched or graph
 device: str = "cpu"  # cpu or cuda
@@ -30,7 +31,7 @@ STUDY = """\
 from pflrepro import papers
 
 where = {{"store": store, "data_root": data_root, "device": device}}
-study = papers.study("{id}", scale, seeds=seeds or None, methods=methods, also=also, **where)
+study = papers.study("{id}", scale, seeds=seeds or None, methods=methods, columns=columns, also=also, **where)
 study"""
 RUN = """\
 # Trains what the store lacks; what was trained once is read, and a broken run goes on where it stopped.
@@ -58,7 +59,7 @@ def notebook(artefact: Artefact) -> dict[str, Any]:
     """The notebook of an artefact in nbformat 4's form, without outputs."""
     cells = [
         _markdown(_title(artefact)),
-        _code(PARAMETERS.format(scales=_scales(artefact), such_as=_such_as(artefact)), tags=["parameters"]),
+        _code(_parameters(artefact), tags=["parameters"]),
         _code(STUDY.format(id=artefact.id)),
         _code(RUN),
         _code(TABLE),
@@ -99,8 +100,10 @@ def _scales(artefact: Artefact) -> str:
     return ", ".join(f"{name} ({SCALES[name]})" for name in artefact.scale_names)
 
 
-def _such_as(artefact: Artefact) -> str:
-    return f", such as {json.dumps(list(artefact.row_keys[:2]), ensure_ascii=False)}" if artefact.trains else ""
+def _parameters(artefact: Artefact) -> str:
+    chosen = {"such_as": artefact.row_keys[:2], "such_columns": artefact.column_keys[:1]} if artefact.trains else {}
+    such = {name: f", such as {json.dumps(list(keys), ensure_ascii=False)}" for name, keys in chosen.items()}
+    return PARAMETERS.format(scales=_scales(artefact), **({"such_as": "", "such_columns": ""} | such))
 
 
 def _title(artefact: Artefact) -> str:

@@ -128,6 +128,9 @@ def test_plan_counts_every_experiment_once(capsys) -> None:
     rows = answer(capsys, "plan", "demo/digits", "--scale", "fast", "--methods", "fedavg,local", "--seeds", "2")
     assert {(row["row"], row["seed"]) for row in rows} == {(m, s) for m in ("FedAvg", "Local") for s in (0, 1)}
     assert {row["state"] for row in rows} == {"to run"}
+    asked = ("plan", "gpfl/table2", "--scale", "smoke", "--methods", "fedavg")
+    of_har = [row for row in answer(capsys, *asked) if "HAR" in row["column"]]
+    assert answer(capsys, *asked, "--columns", "har") == of_har and len(of_har) == 1
     assert cli.main(["plan", "demo/digits", "--scale", "fast"]) == 0
     assert "18 to run; to run: about" in capsys.readouterr().out
 
@@ -149,13 +152,13 @@ def regenerated(monkeypatch) -> list[tuple]:
 
 
 def test_reproduce_says_where_the_outputs_are(capsys, regenerated) -> None:
-    words = "reproduce demo/digits --scale smoke --seeds 2 --methods fedavg,ditto --figures out --store runs --workers 2 --quiet"
-    words += " --launcher processes"
+    words = "reproduce demo/digits --scale smoke --seeds 2 --methods fedavg,ditto --columns digits --figures out --store runs"
+    words += " --workers 2 --quiet --launcher processes"
     assert cli.main(words.split()) == 0
     shown = capsys.readouterr().out
     assert str(Path("out") / "demo" / "table.csv") in shown
     assert "executed.ipynb" in shown
-    parameters = {"seeds": 2, "methods": ["fedavg", "ditto"]}
+    parameters = {"seeds": 2, "methods": ["fedavg", "ditto"], "columns": ["digits"]}
     how = {"store": "runs", "progress": False, "workers": 2, "launcher": "processes"}
     assert regenerated == [
         ("demo/digits", "smoke", parameters, "out", how),

@@ -40,6 +40,15 @@ def test_what_a_scale_leaves_out_is_no_part_of_its_plan(make) -> None:
     assert {entry.column for entry in make("fast", methods=["fedavg"]).plan()} == {"digits, skewed"}
 
 
+def test_only_the_columns_that_are_asked_for_are_planned(make) -> None:
+    one = make("paper", methods=["fedavg"], columns="pairs")
+    assert {entry.column for entry in one.plan()} == {"digits, pairs"}
+    assert [column.key for column in one.columns] == ["pairs", "skewed"], "both are shown"
+    assert one.command == "pflrepro reproduce demo/fake --scale paper --methods fedavg --columns pairs"
+    spaced = make("paper", make_artefact(columns=(column("a b", SKEWED),)), columns=["a b"])
+    assert spaced.command.endswith("--columns 'a b'")
+
+
 def test_equal_experiments_of_two_columns_are_listed_once(make) -> None:
     columns = (column("a", SKEWED), column("b", SKEWED.with_("the same")), column("c", PAIRS))
     entries = make("paper", make_artefact(columns=columns), methods=["fedavg"], seeds=1).plan()

@@ -31,7 +31,8 @@ STUDY = """\
 from pflrepro import papers
 
 where = {{"store": store, "data_root": data_root, "device": device}}
-study = papers.study("{id}", scale, seeds=seeds or None, methods=methods, columns=columns, also=also, **where)
+chosen = {{"seeds": seeds or None, "methods": methods, "columns": columns, "also": also}}
+study = papers.study("{id}", scale, **chosen, **where)
 study"""
 RUN = """\
 # Trains what the store lacks; what was trained once is read, and a broken run goes on where it stopped.

@@ -291,11 +291,10 @@ class Studied:
         seeds = f" --seeds {self.asked_seeds}" if self.asked_seeds is not None else ""
         keys = ",".join(self.artefact.row(name).key for name in self.methods)
         methods = f" --methods {keys}" if keys else ""
-        columns = ",".join(column.key for column in self.trained_columns) if self.asked_columns else ""
-        if columns:
-            methods += f" --columns {shlex.quote(columns)}"
+        keys = ",".join(column.key for column in self.trained_columns) if self.asked_columns else ""
+        columns = f" --columns {shlex.quote(keys)}" if keys else ""
         also = "".join(f" --also {self.artefact.row(key).algorithm}" for key in self.also)
-        return f"pflrepro reproduce {self.artefact.id} --scale {self.scale.name}{seeds}{methods}{also}"
+        return f"pflrepro reproduce {self.artefact.id} --scale {self.scale.name}{seeds}{methods}{columns}{also}"
 
     def setting(self, column: Column) -> Setting:
         """What is trained for a column, or would be where it is not part of the scale."""

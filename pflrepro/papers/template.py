@@ -18,7 +18,7 @@ from pflrepro.papers.registry import ARTEFACTS
 PARAMETERS = """\
 scale: str = "smoke"  # {scales}
 seeds: int = 0  # number of seeds; 0: the scale's own
-methods: list[str] = []  # train only these rows{such_as}; empty: the scale's own
+methods: list[str] = []  # train only these rows{such_rows}; empty: the scale's own
 columns: list[str] = []  # train only these columns{such_columns}; empty: the scale's own
 also: list[str] = []  # methods beside the paper's, by name ("fedprox") or of your own ("my_module:MyMethod")
 backend: str = "auto"  # auto, loop, batched or graph
@@ -102,9 +102,11 @@ def _scales(artefact: Artefact) -> str:
 
 
 def _parameters(artefact: Artefact) -> str:
-    chosen = {"such_as": artefact.row_keys[:2], "such_columns": artefact.column_keys[:1]} if artefact.trains else {}
-    such = {name: f", such as {json.dumps(list(keys), ensure_ascii=False)}" for name, keys in chosen.items()}
-    return PARAMETERS.format(scales=_scales(artefact), **({"such_as": "", "such_columns": ""} | such))
+    def such_as(keys: tuple[str, ...]) -> str:
+        return f", such as {json.dumps(list(keys), ensure_ascii=False)}" if artefact.trains else ""
+
+    rows, columns = such_as(artefact.row_keys[:2]), such_as(artefact.column_keys[:1])
+    return PARAMETERS.format(scales=_scales(artefact), such_rows=rows, such_columns=columns)
 
 
 def _title(artefact: Artefact) -> str:

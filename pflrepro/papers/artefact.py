@@ -347,12 +347,14 @@ class Artefact:
 
     def chosen_columns(self, scale: Scale, names: tuple[str, ...] = ()) -> tuple[Column, ...]:
         """The columns that are run: the scale's own, or those of them that are asked for (see `column`)."""
-        there = tuple(column for column in self.columns if scale.setting(column) is not None)
-        wanted = {self.column(name).key for name in names}
-        for key in wanted - {column.key for column in there}:
-            valid = ", ".join(column.key for column in there)
-            raise UserError(f"the column {key} of {self.id} is not part of the scale {scale.name}; valid: {valid}")
-        return tuple(column for column in there if not wanted or column.key in wanted)
+        there = {column.key: column for column in self.columns if scale.setting(column) is not None}
+        wanted = [self.column(name).key for name in names]
+        lacking = next((key for key in wanted if key not in there), None)
+        if lacking is not None:
+            raise UserError(
+                f"the column {lacking} of {self.id} is not part of the scale {scale.name}; valid: {', '.join(there)}"
+            )
+        return tuple(column for key, column in there.items() if not wanted or key in wanted)
 
     def also(self, *rows: Row) -> Artefact:
         """The artefact with further rows, which are not of the paper."""

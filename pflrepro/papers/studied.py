@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,21 +205,22 @@ class Studied:
         apart = [f"seed {seed} {run.diverged}" for seed, run in runs.items() if run.diverged]
         reason = "; ".join(filter(None, (reason, *apart)))  # no number of such a run stands in a table unseen
         level = self.scale.level(column)
-        rising = level != STAND_IN and bool(runs) and self._rising(measure, row, column)
+        rising = level != STAND_IN and bool(runs) and self._rising(measure, row, column, runs)
         return Cell(row, column, measure, level, printed, values, runs, reason, rising)
 
-    def _rising(self, measure: Measure, row: Row, column: Column) -> bool:
+    def _rising(self, measure: Measure, row: Row, column: Column, runs: Mapping[int, Run]) -> bool:
         """Whether a run behind the number has fewer rounds than the paper's, and what is measured has not come to an end in them."""
         if measure.curve is None:
             return False
-        places = dict.fromkeys((one or row.key, other or column.key) for one, other in (("", ""), *measure.beside))
-        cells = [(self.artefact.row(one), self.artefact.column(other)) for one, other in places]
+        named = [(one or row.key, other or column.key) for one, other in measure.beside]
+        beside = [(self.artefact.row(one), self.artefact.column(other)) for one, other in named]
+        behind = [(column, runs), *((of, self.runs(one, of)[0]) for one, of in beside)]
         return any(
             run.rounds < of.setting.settings.rounds
             and run.experiment.settings.patience == 0
             and unfinished(measure.curve(run.history), run.history["round"])
-            for one, of in cells
-            for run in self.runs(one, of)[0].values()
+            for of, found in behind
+            for run in found.values()
         )
 
     @cached_property

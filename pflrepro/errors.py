@@ -41,6 +41,10 @@ class CorruptFile(UserError):
     """A file on disk is not what it should be; the message names the file and what to do."""
 
 
+class OtherVersion(UserError):
+    """A file on disk is of another version of the package, which can read it; it is left as it is."""
+
+
 class RunFailed(Exception):
     """A run broke after it started; the message names the method, round and client where they are known."""
 

@@ -81,7 +81,7 @@ def test_configurations(path: tuple, value) -> None:
     for name in path[:-1]:
         place = place[name]
     place[path[-1]] = value
-    for recorded in (False, True):
+    for recorded in (None, {}):
         try:
             experiment = Experiment.from_dict(described, recorded=recorded)
         except UserError as error:

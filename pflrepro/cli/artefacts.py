@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from pflrepro.errors import RunFailed, UserError, unknown
 from pflrepro.notebook import duration
 
 if TYPE_CHECKING:
+    from pflrepro.experiments.store import Store
     from pflrepro.papers.artefact import Artefact
     from pflrepro.papers.planning import Plan
     from pflrepro.papers.studies import Study
@@ -282,14 +284,14 @@ def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _written_text(row: Row) -> str:
     """What was written for an artefact, a path a line; or why nothing was."""
-    if row["scale"] is None:
-        return f"{row['id']}: nothing was run"
-    where = f"{row['id']} at scale {row['scale']}:"
+    where = row["id"] if row["scale"] is None else f"{row['id']} at scale {row['scale']}"
     if row["error"]:
-        return f"{where} FAILED: {row['error']}"
+        return f"{where}: FAILED: {row['error']}"
+    if row["scale"] is None:
+        return f"{where}: nothing was run"
     outputs = [f"  {Path(path)}" for path in row["outputs"]] or ["  (nothing new)"]
     notebook = [f"  executed notebook: {row['executed_notebook']}"] if "executed_notebook" in row else []
-    return "\n".join([where, *outputs, *notebook])
+    return "\n".join([f"{where}:", *outputs, *notebook])
 
 
 def redraw(arguments: argparse.Namespace) -> Answer:
@@ -299,17 +301,19 @@ def redraw(arguments: argparse.Namespace) -> Answer:
     artefacts = _artefacts(arguments)
     alone = len(artefacts) == 1
     for artefact in artefacts:
-        study = _to_redraw(
-            artefact, arguments.scale, arguments.figures, {"store": store, "data_root": arguments.data_root}
-        )
-        row: Row = {"id": artefact.id, "scale": None, "outputs": [], "error": None}
-        if study is not None:
-            row["scale"] = study.scale.name
-            row = _tried(row, lambda study=study: {"outputs": [*map(str, study.write(arguments.figures))]}, alone)
-        rows.append(row)
+        row: Row = {"id": artefact.id, "scale": arguments.scale, "outputs": [], "error": None}
+        rows.append(_tried(row, partial(_redrawn, row, artefact, arguments, store), alone))
     if arguments.all:
         rows = [row for row in rows if row["outputs"] or row["error"]]
     return Answer(rows, "\n".join(map(_written_text, rows)), code=int(not all(row["outputs"] for row in rows)))
+
+
+def _redrawn(row: Row, artefact: Artefact, arguments: argparse.Namespace, store: Store) -> Row:
+    """What was drawn anew of an artefact; the scale goes into its row, None without a run."""
+    how = {"store": store, "data_root": arguments.data_root}
+    study = _to_redraw(artefact, arguments.scale, arguments.figures, how)
+    row["scale"] = None if study is None else study.scale.name
+    return {} if study is None else {"outputs": [*map(str, study.write(arguments.figures))]}
 
 
 def _to_redraw(artefact: Artefact, scale: str | None, figures: str, how: dict[str, Any]) -> Study | None:

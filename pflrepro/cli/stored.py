@@ -188,7 +188,7 @@ def handle_prune(arguments: argparse.Namespace) -> Answer:
     said = f"{_size(total)} in {store.root} {'would be' if arguments.dry_run else 'were'} freed"
     lines = [table(shown, ("id", "what", "size")), "", said] if rows else [f"nothing to free in {store.root}"]
     if not arguments.states and not arguments.runs:
-        kept = sum(freed.size for freed in prune(store, states=True, dry_run=True))
+        kept = sum(freed.size for freed in prune(store, states=True, dry_run=True) if freed not in found)
         lines += [f"with --states: {_size(kept)} more"] if kept else []
     return Answer({"freed": rows, "bytes": total, "dry_run": arguments.dry_run}, "\n".join(lines))
 

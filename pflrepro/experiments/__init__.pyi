@@ -1,4 +1,5 @@
 # Written by `python -m pflrepro.stubs` from __all__ and _NAMES.
+from pflrepro.experiments import behind as behind
 from pflrepro.experiments import bytecode as bytecode
 from pflrepro.experiments import callbacks as callbacks
 from pflrepro.experiments import checkpoint as checkpoint

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import CorruptFile
+from pflrepro.errors import CorruptFile, OtherVersion
 from pflrepro.experiments import files
 
 FORMAT = 1
@@ -41,11 +41,15 @@ def write_checkpoint(path: Path, id: str, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(path: Path, id: str) -> Checkpoint:
-    """Read and check; `CorruptFile` for anything odd."""
+    """Read and check; `CorruptFile` for anything odd, `OtherVersion` for a file that is not for this version to read."""
     arrays = files.read_npz(path)
     try:
         meta = json.loads(arrays.pop(_META).tobytes().decode())
-        if meta["id"] != id or meta["format"] != FORMAT:
+        if meta["format"] != FORMAT:
+            raise OtherVersion(
+                f"{path.name} of run {id} is of another version of pflrepro (format {meta['format']!r}, here {FORMAT})"
+            )
+        if meta["id"] != id:
             raise CorruptFile(f"{path.name} does not belong to this folder")
         checkpoint = Checkpoint(
             int(meta["round"]), {name.removeprefix(_STATE): a for name, a in arrays.items()}, meta["attempts"]

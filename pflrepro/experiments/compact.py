@@ -18,7 +18,7 @@ import numpy as np
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.history import check_history, joined
+from pflrepro.experiments.history import agree, check_history, joined
 from pflrepro.experiments.identity import identity_digest
 from pflrepro.experiments.readings import FOLDER, Question, question_of, unpacked
 from pflrepro.experiments.result import Run
@@ -30,7 +30,8 @@ _RUN, _HISTORY, _READING = "run", "history/", "reading/"
 def export(run: Run, folder: Path, *measured: Path) -> Path:
     """Write `<folder>/<id>.npz`: the history as float32 where it is a number of time or loss, the readings as they are.
 
-    What the file holds already stays: later rounds of the same run, readings that are nowhere else. Equal runs give equal bytes.
+    What the file holds already stays: later rounds of the same training, readings that are nowhere else. Of two trainings the file
+    holds the new one alone, or stays as it is where it has more (`Run.has_more_than`). Equal runs give equal bytes.
 
     Args:
         measured: further folders of readings of this run: of one that came with the package, the store's, where new readings go.
@@ -41,6 +42,13 @@ def export(run: Run, folder: Path, *measured: Path) -> Path:
         old, there = (read(path), files.read_npz(path)) if path.exists() else (None, {})
     except CorruptFile as error:
         log.warning("a damaged file of a run is written anew: %s", error)
+        old, there = None, {}
+    if old is not None and not agree(run.history, old.history):
+        if old.has_more_than(run):
+            log.warning(
+                "run %s was trained anew with other numbers; the longer one that is in %s stays", run.id, folder
+            )
+            return path
         old, there = None, {}
     readings = {name: array for name, array in there.items() if name.startswith(_READING)}
     # packed anew, since a setting that is younger than the file would make other bytes of the same run
@@ -107,7 +115,7 @@ def read(path: Path) -> Run:
     arrays = files.read_npz(path)
     described = _described(arrays, path)
     try:
-        experiment = Experiment.from_dict(described["experiment"], recorded=True)
+        experiment = Experiment.from_dict(described["experiment"], recorded=described["identity"])
         wide = {
             name: array.astype({"f": np.float64, "b": np.bool_}.get(array.dtype.kind, np.int64))
             for name, array in _part(arrays, _HISTORY).items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pflrepro.algorithms.registry import build_method, canonical_name, name_of, options_of
@@ -12,7 +12,7 @@ from pflrepro.checked import MOST, domains
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
-from pflrepro.errors import UserError, check_range, check_word, plain
+from pflrepro.errors import OtherVersion, UserError, check_range, check_word, plain
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.overrides import Overrides, spelt_out
 from pflrepro.markup import Brief, facts
@@ -143,17 +143,21 @@ class Experiment(Brief):
         return cls(algorithm, data, settings=settings, options=options, **_chosen(values, of_run))
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, recorded: bool = False) -> Experiment:
+    def from_dict(cls, values: Mapping[str, Any], *, recorded: Mapping[str, Any] | None = None) -> Experiment:
         """The experiment that `to_dict` describes; `UserError` for unknown or missing fields.
 
         Args:
-            recorded: a description of a run that was made, whose names were checked then; no method or module is looked up.
+            recorded: the identity of a run that was made, whose names were checked then: no method or module is looked up. It may have
+                been made by another version: a field that is lacking is at its default, and one that is not known here was, where it
+                is no part of the identity; `OtherVersion` where it is.
         """
         parts = {"data": DataConfig, "settings": Settings}
         if not isinstance(values, Mapping) or not all(isinstance(values.get(part), Mapping) for part in parts):
             raise UserError("an experiment is described by its fields, `data` and `settings` by their own")
-        inner = {part: _from_fields(kind, values[part], recorded) for part, kind in parts.items()}
-        return _from_fields(cls, {**values, **inner}, recorded)
+        if recorded is None:
+            return _from_fields(cls, {**values, **{part: _from_fields(parts[part], values[part]) for part in parts}})
+        inner = {part: _recorded(kind, values[part], recorded.get(part)) for part, kind in parts.items()}
+        return _recorded(cls, {**values, **inner}, recorded)
 
     def to_dict(self) -> dict[str, Any]:
         """All fields in JSON's types; options as an object."""
@@ -239,17 +243,28 @@ def _check_fields(cls: type, given: Iterable[Any]) -> set[str]:
     return names
 
 
-def _from_fields(cls: type, values: Mapping[str, Any], recorded: bool) -> Any:
-    names = _check_fields(cls, values)
-    if recorded and cls is not Settings:
-        missing = names - set(values)
-        if missing:
-            raise UserError(f"{cls.__name__} lacks {sorted(missing)[0]}")
-        made = object.__new__(cls)
-        _set(made, dict(values))
-        _check_words(made)
-        made._normalise()
-        return made
+def _recorded(cls: type, values: Mapping[str, Any], identity: Any) -> Any:
+    """What a run was made with, nothing looked up; `identity`: the part of its identity that holds these fields, if any."""
+    known = {f.name: f for f in fields(cls)}
+    for name in set(values) - set(known):
+        if isinstance(identity, Mapping) and name in identity:
+            raise OtherVersion(f"its {name} is not known to this version of pflrepro")
+    values = {name: value for name, value in values.items() if name in known}
+    if cls is Settings:
+        return _from_fields(cls, values)
+    given = {name: f.default for name, f in known.items() if f.default is not MISSING} | values
+    lacking = sorted(set(known) - set(given))
+    if lacking:
+        raise UserError(f"{cls.__name__} lacks {lacking[0]}")
+    made = object.__new__(cls)
+    _set(made, given)
+    _check_words(made)
+    made._normalise()
+    return made
+
+
+def _from_fields(cls: type, values: Mapping[str, Any]) -> Any:
+    _check_fields(cls, values)
     try:
         return cls(**values)
     except TypeError as error:

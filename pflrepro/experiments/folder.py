@@ -1,6 +1,6 @@
 """A run's folder as it is read: every file checked, nothing trusted.
 
-`CorruptFile` for anything odd, `UserError` for what may be whole but must not be read by this user.
+`CorruptFile` for anything odd, `OtherVersion` or another `UserError` for what may be whole but cannot be read here, or by this user.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pflrepro.errors import CorruptFile, UserError
+from pflrepro.errors import CorruptFile, OtherVersion, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import check_history
@@ -16,6 +16,7 @@ from pflrepro.experiments.identity import identity_digest
 from pflrepro.experiments.result import Run
 
 DONE, CONFIG, CHECKPOINT = "done", "config.json", "checkpoint.npz"
+FORMAT = 2  # of a run's folder
 
 
 def is_done(folder: Path) -> bool:
@@ -64,10 +65,16 @@ def _check_sum(path: Path, sum: str) -> None:
 def read_config(folder: Path) -> tuple[dict[str, Any], Experiment]:
     """(the identity, the experiment) that a folder was made for."""
     config = files.read_json(folder / CONFIG)
+    if config.get("format") != FORMAT:
+        raise OtherVersion(
+            f"run {folder.name} is of another version of pflrepro (its folder has format {config.get('format')!r}, here it is {FORMAT})"
+        )
     identity = config.get("identity")
     if not isinstance(identity, dict) or identity_digest(identity) != folder.name:
         raise CorruptFile(f"{CONFIG} does not belong to this folder")
     try:
-        return identity, Experiment.from_dict(config.get("experiment"), recorded=True)
+        return identity, Experiment.from_dict(config.get("experiment"), recorded=identity)
+    except OtherVersion as error:
+        raise OtherVersion(f"run {folder.name}: {error}") from None
     except UserError as error:
         raise CorruptFile(f"{CONFIG} describes no experiment: {error}") from None

@@ -187,15 +187,40 @@ def at_rounds(history: Recorded, rounds: np.ndarray) -> dict[str, np.ndarray]:
     return part
 
 
+def agree(one: Recorded, other: Recorded) -> bool:
+    """Whether two histories of a run are of one training: the same numbers where both were tested, losses as kept in float32.
+
+    Two machines, or two numbers of threads, round otherwise and part after some rounds; numbers of both belong to no model.
+    """
+    common = np.intersect1d(one["round"], other["round"])
+    first, second = at_rounds(one, common), at_rounds(other, common)
+    losses = [part["loss"].astype(np.float32) for part in (first, second)]
+    return np.array_equal(first["correct"], second["correct"]) and np.array_equal(*losses, equal_nan=True)
+
+
 def joined(new: Recorded, old: Recorded | None) -> dict[str, np.ndarray]:
-    """The tests of `new`, and behind its last round those of `old`: the same run, which once was longer."""
-    if old is None:
+    """The tests of `new`, and behind its last round those of `old`: the same training, which once was longer.
+
+    The time of the rounds before the first of these is taken to be alike, since a part of it is in `new`, too.
+    """
+    if old is None or new["round"][-1] >= old["round"][-1]:
         return dict(new)
-    later = old["round"] > new["round"][-1]
-    return {
-        name: np.concatenate([array, old[name][later]]) if SCHEMA[name][1][0] == "E" else array
-        for name, array in new.items()
-    }
+    first = int(np.argmax(old["round"] > new["round"][-1]))
+    before, after = old["round"][first - 1], old["round"][first]
+    found = {}
+    for name, array in new.items():
+        later = old[name][first:].copy() if SCHEMA[name][1][0] == "E" else old[name][:0]
+        if name in ("seconds", "seconds_aggregation"):
+            later[0] *= (after - new["round"][-1]) / (after - before)
+        found[name] = np.concatenate([array, later])
+    return found
+
+
+def spacing_of(history: Recorded, asked: int) -> int:
+    """After each how many rounds a run was tested: `asked`, or where it was not throughout, the least number of which this is true."""
+    tested, rounds = set(history["round"].tolist()), int(history["round"][-1])
+    steps = (each for each in (asked, *range(1, rounds + 1)) if tested.issuperset(range(0, rounds + 1, each)))
+    return next(steps, asked)
 
 
 def best_of(rounds: np.ndarray, curve: np.ndarray, patience: int) -> int:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from pflrepro.errors import CorruptFile, UserError
+from pflrepro.errors import UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.checkpoint import read_checkpoint
 from pflrepro.experiments.folder import DONE, read_run
-from pflrepro.experiments.history import at_rounds
+from pflrepro.experiments.history import agree
 from pflrepro.experiments.identity import ID_LENGTH
 from pflrepro.experiments.readings import FOLDER
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.store import Store
-
-# What two trainings of one run agree in, bit for bit, where they may share states and readings.
-SAME = ("correct", "loss")
 
 
 @dataclass(frozen=True)
@@ -46,8 +40,8 @@ def merge(store: Store, source: str | Path) -> Iterator[Merged]:
 
     Of a run that both have the longer one is kept, whole, or the one that was tested more often; where they are equal nothing
     changes, so that a merge may be repeated, or go on where it was stopped. The states and readings of both are kept where
-    their numbers agree bit for bit, else those of the one that is kept. Runs that are half done stay where they are. The source is
-    not changed.
+    their numbers agree (`history.agree`), else those of the one that is kept. Runs that are half done stay where they are. The source
+    is not changed.
 
     Raises `UserError` where there is no other store at `source`.
     """
@@ -88,34 +82,17 @@ def _merge_one(store: Store, there: Store, id: str) -> Merged:
     except UserError as error:  # damaged, or not for us to read
         return Merged(id, "damaged", str(error))
     mine = store.get(id, locked=True)
-    stays = mine is not None and not _longer(theirs, mine)
-    if stays and not _agree(theirs, mine):
+    stays = mine is not None and not theirs.has_more_than(mine)
+    if stays and not agree(theirs.history, mine.history):
         return Merged(id, "kept")
     if stays:
         return Merged(id, "kept", files=_take_along(store, theirs))
     if mine is None:
         store.begin(id, theirs.experiment, theirs.identity)
-    elif not _agree(theirs, mine):
-        # another machine's numbers: nothing that was measured on the others stands beside them
-        store.drop_states(id)
-        shutil.rmtree(store.folder(id) / FOLDER, ignore_errors=True)
-    came = _take_along(store, theirs)
+    elif not agree(theirs.history, mine.history):  # another machine's numbers
+        store.drop_models(id)
     store.finish(id, theirs.experiment, theirs.history, theirs.environment)
-    return Merged(id, "taken" if mine is None else "replaced", files=came)
-
-
-def _longer(one: Run, other: Run) -> bool:
-    """Whether a run has all that the other has, and more; or, where neither has all of the other, more rounds."""
-    if other.answering(one.experiment) is not None:
-        return False
-    return one.answering(other.experiment) is not None or one.rounds > other.rounds
-
-
-def _agree(one: Run, other: Run) -> bool:
-    """Whether two runs have the same numbers where both were tested."""
-    common = np.intersect1d(one.history["round"], other.history["round"])
-    first, second = (at_rounds(run.history, common) for run in (one, other))
-    return all(np.array_equal(first[name], second[name], equal_nan=True) for name in SAME)
+    return Merged(id, "taken" if mine is None else "replaced", files=_take_along(store, theirs))
 
 
 def _take_along(store: Store, theirs: Run) -> int:
@@ -127,7 +104,7 @@ def _take_along(store: Store, theirs: Run) -> int:
             continue
         try:
             read_checkpoint(path, theirs.id) if path.parent == theirs.folder else files.read_npz(path)
-        except CorruptFile:  # it is computed again where it is needed
+        except UserError:  # damaged, or of another version: it is computed again where it is needed
             continue
         target.parent.mkdir(exist_ok=True)
         files.write(target, path.read_bytes())

@@ -96,8 +96,8 @@ def _written(folder: Path) -> float:
 
 
 def _states(store: Store, id: str, dry_run: bool) -> Freed | None:
-    """Remove the kept states of a run that is done."""
-    kept = store.states(id) if (store.folder(id) / DONE).exists() else {}
+    """Remove the kept states of a run that is done, here or in the package."""
+    kept = store.states(id) if (store.folder(id) / DONE).exists() or store.looked_into(id) else {}
     size = sum(path.stat().st_size for path in kept.values())
     if not kept or not (dry_run or _alone(store, id, lambda: store.drop_states(id)) is not None):
         return None

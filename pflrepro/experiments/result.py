@@ -57,6 +57,12 @@ class Run:
         recorded = experiment.changed(data=self.experiment.data)  # without the folder of a partition's file
         return replace(self, experiment=recorded, history=history)
 
+    def has_more_than(self, other: Run) -> bool:
+        """Whether it has all that another run of this identity has, and more; or, where neither has all of the other, more rounds."""
+        if other.answering(self.experiment) is not None:
+            return False
+        return self.answering(other.experiment) is not None or self.rounds > other.rounds
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the data."""

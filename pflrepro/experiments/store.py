@@ -26,7 +26,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,19 +33,20 @@ import numpy as np
 
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import compact, files
+from pflrepro.experiments.behind import Behind
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, holds_nothing, is_done, read_config, read_run
-from pflrepro.experiments.history import check_history
-from pflrepro.experiments.identity import ID_LENGTH, identity, identity_digest, run_id, without_path
+from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, FORMAT, holds_nothing, is_done, read_config, read_run
+from pflrepro.experiments.history import check_history, spacing_of
+from pflrepro.experiments.identity import ID_LENGTH, run_id, without_path
 from pflrepro.experiments.locks import RunLock
+from pflrepro.experiments.readings import FOLDER as READINGS
 from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.runs import Listed, Runs
 from pflrepro.places import chosen_folder
 
 ENVIRONMENT = "PFLREPRO_STORE"
-FORMAT = 2
 MOST_STATE_BYTES = 2 << 30
 MOST_NAMED = 5  # ids in an error message
 log = logging.getLogger("pflrepro.store")
@@ -60,7 +60,7 @@ class Health(NamedTuple):
     unreadable: list[str]
 
 
-class Store(Listed):
+class Store(Behind, Listed):
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
     The folder need not exist. Raises `UserError` if the name belongs to a file or can be nobody's.
@@ -113,41 +113,25 @@ class Store(Listed):
         if found:
             few = ", ".join(found[:MOST_NAMED]) + (" ..." if len(found) > MOST_NAMED else "")
             raise UserError(f"{len(found)} runs begin with {prefix!r}: {few}; give more digits")
-        raise UserError(f"no run begins with {prefix!r} among the {len(self.matching(''))} of {self.root}")
-
-    def compact(self, id: str) -> Run | None:
-        """The run with this id that is kept without states in `behind`, or None; a damaged file is reported."""
-        path = self.behind / f"{id}.npz"
-        try:
-            return compact.read(path) if path.exists() else None
-        except CorruptFile as error:
-            log.warning("a run that came with the package is damaged and left out: %s", error)
-            return None
-
-    def recorded(self, experiment: Experiment) -> Run | None:
-        """The run of an experiment in `behind`, whatever the content of its data: for those who have not got them; or None."""
-        found = self._recorded.get(identity_digest(identity(experiment, "")))
-        return None if found is None else found.answering(experiment)
-
-    @cached_property
-    def _recorded(self) -> dict[str, Run]:
-        """The runs in `behind` by their identity without the content of their data."""
-        return {identity_digest({**run.identity, "fingerprint": ""}): run for run in self.shipped()}
+        raise UserError(
+            f"no run begins with {prefix!r} among the {len(self.matching(''))} of {self.root} and of the package"
+        )
 
     def reading(self, run: Run, question: Question, take: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
         """A measurement on a run's models: the kept one, or what `take` gives, which is then kept."""
-        file = run.folder if run.folder.is_file() else self.behind / f"{run.id}.npz"
 
         def shipped_or_anew() -> Mapping[str, Any]:
-            found = compact.reading(file, question)
+            file = self._measured(run)
+            found = None if file is None else compact.reading(file, question)
             return take() if found is None else found
 
-        return taken(self.folder(run.id) if run.folder == file else run.folder, question, shipped_or_anew)
+        return taken(self.folder(run.id) if run.folder.is_file() else run.folder, question, shipped_or_anew)
 
     def readings(self, run: Run) -> list[Question]:
         """What was measured on a run's models and is kept, here or in `behind`, by name and round."""
-        file = run.folder if run.folder.is_file() else self.behind / f"{run.id}.npz"
-        found = {question.text: question for question in (*questions(run.folder), *compact.questions(file))}
+        file = self._measured(run)
+        shipped = [] if file is None else compact.questions(file)
+        found = {question.text: question for question in (*questions(run.folder), *shipped)}
         return sorted(found.values(), key=lambda each: (each.name, each.round, each.text))
 
     def get(self, id: str, *, locked: bool = False) -> Run | None:
@@ -182,18 +166,15 @@ class Store(Listed):
             log.warning("a run is left out: %s", reason)
         return Runs(found.finished)
 
-    def shipped(self) -> Runs:
-        """The runs that came with the package (those in `behind`), without their models: of every committed table and figure.
-
-        Example:
-            pflrepro.Store().shipped().select(dataset="har-interleaved").frame()
-        """
-        ids = sorted(path.stem for path in self.behind.glob("*.npz"))
-        return Runs(run for run in map(self.compact, ids) if run is not None)
-
     def begun(self, id: str) -> bool:
         """Whether a run was begun and is not done: in the making, or stopped and resumed when it is asked for again."""
-        return os.access(self.folder(id) / CONFIG, os.F_OK) and not os.access(self.folder(id) / DONE, os.F_OK)
+        begun = os.access(self.folder(id) / CONFIG, os.F_OK) and not os.access(self.folder(id) / DONE, os.F_OK)
+        return begun and not self.looked_into(id)
+
+    def looked_into(self, id: str) -> bool:
+        """Whether all that is here of a run in `behind` are models that were made again, to look into them."""
+        folder, other = self.folder(id), [self.folder(id) / DONE, self.folder(id) / CHECKPOINT]
+        return folder.is_dir() and (self.behind / f"{id}.npz").exists() and not any(path.exists() for path in other)
 
     def unfinished(self) -> int:
         """How many runs were begun and are not done."""
@@ -202,13 +183,13 @@ class Store(Listed):
     def states(self, id: str) -> dict[int, Path]:
         """Round -> the file of the kept state after it, in ascending order; none of them has been looked into."""
         found = {path.stem.removeprefix("state-"): path for path in self.folder(id).glob("state-*.npz")}
-        return {int(name): path for name, path in sorted(found.items(), key=lambda item: int(item[0]))}
+        return dict(sorted((int(round), path) for round, path in found.items() if round.isdecimal()))
 
     def state(self, id: str, latest: int) -> Checkpoint | None:
         """The latest kept state of a run after round `latest` or before, or None; a damaged one is reported and removed."""
-        for _, path in sorted(self.states(id).items(), reverse=True):
+        for round, path in sorted(self.states(id).items(), reverse=True):
             try:
-                found = read_checkpoint(path, id) if int(path.stem.removeprefix("state-")) <= latest else None
+                found = read_checkpoint(path, id) if round <= latest else None
             except CorruptFile as error:
                 log.warning("a state of run %s is damaged and computed again where it is needed: %s", id, error)
                 with suppress(PermissionError):  # a store that cannot be written to can still be read
@@ -328,10 +309,10 @@ class Store(Listed):
         (self.folder(id) / CHECKPOINT).unlink(missing_ok=True)
         self.drop_states(id)
 
-    def keep_state(self, id: str, state: Checkpoint) -> Path | None:
-        """Write the state after a round, or say why it is not kept."""
+    def keep_state(self, id: str, state: Checkpoint, *, asked: bool = False) -> Path | None:
+        """Write the state after a round, or say why it is not kept: a large one is kept only where it was asked for."""
         size = sum(array.nbytes for array in state.state.values())
-        if size > MOST_STATE_BYTES:
+        if size > MOST_STATE_BYTES and not asked:
             log.warning(
                 "the state of run %s after round %d has %.1f GB and is not kept (2 GB at most): what needs it trains the run again",
                 *(id, state.round, size / 1e9),
@@ -348,6 +329,11 @@ class Store(Listed):
         for path in gone:
             path.unlink()
         return freed
+
+    def drop_models(self, id: str) -> None:
+        """Remove all kept states and what was measured on them: they are of another training than the history that comes."""
+        self.drop_states(id)
+        shutil.rmtree(self.folder(id) / READINGS, ignore_errors=True)
 
     def finish(
         self,
@@ -367,7 +353,8 @@ class Store(Listed):
             "record": files.write_named(folder, "record", ".json", files.json_bytes(dict(environment))),
         }
         sums = {name: files.sha256(folder / name) for name in (CONFIG, *kept.values())}
-        length = {"rounds": int(history["round"][-1]), "every": experiment.settings.every}
+        every = spacing_of(history, experiment.settings.every)
+        length = {"rounds": int(history["round"][-1]), "every": every}
         files.write_json(folder / DONE, {"format": FORMAT, "id": id, "files": sums, **kept, **length})
         for old in {*folder.glob("history-*"), *folder.glob("record-*")} - {folder / name for name in kept.values()}:
             old.unlink()

@@ -17,7 +17,7 @@ from pflrepro.experiments.callbacks import Watching
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.failures import Failures, name_of
-from pflrepro.experiments.history import best_of, check_history, joined, rounds_to_test, stops_at
+from pflrepro.experiments.history import agree, best_of, check_history, joined, rounds_to_test, stops_at
 from pflrepro.experiments.identity import Job
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.result import Moment, Run
@@ -206,11 +206,18 @@ def _trained(group: Group, store: Store, machine: Machine, watching: Watching) -
 def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, store: Store, machine: Machine) -> Run:
     """Put a run that has come to its end into the store, its states and its history with what it had behind; gives the answer."""
     before = store.get(job.id, locked=True)
+    if before is not None and not agree(history, before.history):
+        log.warning(
+            "run %s was trained anew with other numbers than before (on %s): what was known of it after %d rounds is replaced",
+            *(job.id, before.environment.get("device"), before.rounds),
+        )
+        store.drop_models(job.id)
+        before = None
     whole = joined(history, None if before is None else before.history)
     for round, state in kept.items():
-        store.keep_state(job.id, Checkpoint(round, state, last.attempts))
+        store.keep_state(job.id, Checkpoint(round, state, last.attempts), asked=True)
     if whole["round"][-1] == last.round:
-        store.keep_state(job.id, last)
+        store.keep_state(job.id, last, asked=last.round in kept)
     record = environment.environment(last.attempts, whole, job.experiment.dtype)
     run = store.finish(job.id, job.experiment, whole, record)
     answered = run.answering(job.experiment)
@@ -250,7 +257,10 @@ class Keeper:
 
 
 def _resumed(group: Group, store: Store, machine: Machine) -> Any:
-    """The engine at the group's round; if a checkpoint does not fit it, the whole group starts afresh."""
+    """The engine at the group's round; if a checkpoint does not fit it, the whole group starts afresh.
+
+    Anything else that goes wrong, such as a lack of memory, leaves the checkpoints for the next try.
+    """
     simulation = machine.simulation([job.experiment for job in group.jobs], group.backend, group.workers)
     if not any(group.checkpoints):
         return simulation
@@ -260,7 +270,7 @@ def _resumed(group: Group, store: Store, machine: Machine) -> Any:
         if simulation.round == group.round:
             return simulation
         reason = f"it is at round {simulation.round}, not {group.round}"
-    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+    except (KeyError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
     for job in group.jobs:
         store.drop_checkpoint(job.id, reason)

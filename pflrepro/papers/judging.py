@@ -190,7 +190,8 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
         (one, first), (other, second) = ((values[~np.isnan(values)], weight) for values, weight in parts)
         said = f"{len(one)} {kinds[0]} and {len(other)} {kinds[1]}, dealt anew"
         p = of_two_groups(first * one, bound - second * other)
-        return _Tested(said, p, 1 / math.comb(len(one) + len(other), len(one)))
+        extreme = 2 if len(one) == len(other) else 1  # of all ways to deal; groups of one size may change places
+        return _Tested(said, p, extreme / math.comb(len(one) + len(other), len(one)))
     if not all(np.array_equal(weights, other[1]) for other in found):
         return _Tested("none: one seed, and other clients")
     for_it, against = _sides(parts, bound)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -27,6 +28,7 @@ from pflrepro.remembered import place_of, read_cache, write_cache
 
 Lines = list[dict[str, Any]]
 COMPUTING = ("numpy", "scipy", "pandas")  # whose other version may give an interval or a p other last digits
+MARGIN = 2.0  # seconds by which the clock of a file may differ from ours
 
 
 class Made(NamedTuple):
@@ -61,10 +63,12 @@ def remembered_lines(
         for artefact in artefacts:
             found = kept.get(artefact.id)
             if not (_current(found, stamp, store) and fits(found["lines"])):
+                begun = time.time()
                 made = make(artefact)
                 lines = json.loads(json.dumps(made.lines, default=np.generic.item))  # the same types, remembered or not
                 found = {"stamp": stamp, "asked": made.asked, "seen": _seen(store, made.asked), "lines": lines}
-                fresh[artefact.id] = found
+                if _written(store, made.asked) < begun - MARGIN:  # else some of it may be younger than the lines
+                    fresh[artefact.id] = found
             yield found["lines"]
     finally:
         if fresh:
@@ -102,6 +106,21 @@ def _seen(store: Store, asked: Iterable[str]) -> str:
         folder = store.folder(id)
         lines += [id, *_listed(folder), *_listed(folder / "readings")]
     return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _written(store: Store, asked: Iterable[str]) -> float:
+    """When something of these runs was written last."""
+    folders = [place for id in asked for place in (store.folder(id), store.folder(id) / "readings")]
+    return max((time for folder in folders for time in _times(folder)), default=0.0)
+
+
+def _times(folder: Path) -> Iterator[float]:
+    """Of a folder and its files; nothing where it cannot be looked into."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        yield folder.stat().st_mtime
+        for entry in entries:
+            with suppress(OSError):  # renamed just now: then its folder is young
+                yield entry.stat().st_mtime
 
 
 def _listed(folder: Path) -> list[str]:

@@ -244,8 +244,7 @@ VARIATION = Measure(
 # ---- losses, times ---------------------------------------------------------------------------------------------------------------
 def _last_loss(evidence: Evidence) -> Value:
     losses, sizes = evidence.history["train_loss"][-1], np.asarray(evidence.history["train_samples"], np.float64)
-    known = ~np.isnan(losses)
-    return Value(float(mean_loss(evidence.history)[-1]), losses[known], sizes[known])
+    return Value(float(mean_loss(evidence.history)[-1]), losses, np.where(np.isnan(losses), 0.0, sizes))
 
 
 _LOSS = {"metric": "training_loss", "rule": "last round"}

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import importlib.metadata as metadata
-import os
 import platform
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.atomic import replacing
 from pflrepro.errors import UserError
-from pflrepro.experiments import compact
+from pflrepro.experiments import compact, files
 from pflrepro.papers.judging import ALPHA
 from pflrepro.papers.notebooks import checkout
 from pflrepro.papers.result import VERDICTS, marked
@@ -58,9 +57,9 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     if tables := study.tables():
         written.append(place / f"{stem}.tex")
         tex = Tables(caption(study), tables).to_latex()
-        _atomically(written[-1], lambda target: Path(target).write_text(tex, encoding="utf-8"))
+        files.write(written[-1], tex.encode())
     text = report(study, [path.name for path in written])
-    _atomically(page, lambda target: Path(target).write_text(text, encoding="utf-8"))
+    files.write(page, text.encode())
     if not stand_in:
         for run in behind(study):
             compact.export(run, folder(out) / "runs", study.store.folder(run.id))
@@ -82,7 +81,8 @@ def frames(study: Studied) -> dict[str, pd.DataFrame]:
 
 def write_csv(path: Path, frame: pd.DataFrame) -> Path:
     """A frame as a file, its numbers with six digits."""
-    _atomically(path, lambda target: frame.to_csv(target, index=False, float_format=_six_digits))
+    with replacing(path) as file:
+        frame.to_csv(file, index=False, float_format=_six_digits)
     return path
 
 
@@ -110,24 +110,9 @@ def _picture(path: Path, figure: Figure) -> Path:
     ending = path.suffix[1:]
     # No creation date inside: the same numbers give the same file.
     metadata = {"CreationDate": None, "ModDate": None} if ending == "pdf" else {"Software": None}
-    with style():
-        _atomically(path, lambda target: figure.savefig(target, format=ending, metadata=metadata))
+    with style(), replacing(path) as file:
+        figure.savefig(file, format=ending, metadata=metadata)
     return path
-
-
-def _atomically(path: Path, save: Callable[[str], Any]) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        save(name)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def report(study: Studied, files: Iterable[str] = ()) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pflrepro.algorithms.registry import build_method, canonical_name, name_of
-from pflrepro.errors import MissingData, UserError
+from pflrepro.errors import MissingData, Paused, RunFailed, UserError
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import has_horizon
@@ -88,13 +88,19 @@ class Study(Studied):
     ) -> Plan:
         """Train what the store lacks; gives the plan as it stands then: what is done, what is lacking. What is there is not touched.
 
-        With a launcher the runs are a sweep (`pflrepro.sweep`): in processes, or on a cluster that shares the store.
-        `callbacks`: as `pflrepro.run`'s.
+        With a launcher the runs are a sweep (`pflrepro.sweep`): in processes, or on a cluster that shares the store; of an artefact of
+        times only with `serial`, or a function of one's own. `callbacks`: as `pflrepro.run`'s.
 
         Cells whose data are not at hand or whose parts are not in the package stay `not run`; if nothing at all can be run, the error
         says why.
         """
+        if self.artefact.timed and isinstance(launcher, str) and launcher != "serial":
+            raise UserError(
+                f"{self.artefact.id} takes times, of runs that have the machine alone: no launcher but serial"
+            )
         planned = plan(self)
+        if self.artefact.trains and not planned:
+            raise UserError(f"nothing of {self.artefact.id} is in these rows and columns at scale {self.scale.name}")
         todo = [entry for entry in planned if entry.state == "to run"]
         if planned and not todo and not any(entry.state == "done" for entry in planned):
             raise self._nothing(planned)
@@ -102,10 +108,20 @@ class Study(Studied):
         how = {"backend": backend, "workers": workers, "progress": progress, "callbacks": callbacks}
         trained = train if launcher is None else partial(sweep, launcher=launcher)
         experiments = [entry.experiment for entry in todo]
-        for part in filter(None, _halves(experiments) if self.artefact.timed else [experiments]):
-            trained(part, **where, **how)
-        for found in ("cells", "grid", "outcomes", "own_outcomes"):
-            self.__dict__.pop(found, None)
+        failed: list[RunFailed] = []
+        try:
+            for part in filter(None, _halves(experiments) if self.artefact.timed else [experiments]):
+                try:
+                    trained(part, **where, **how)
+                except Paused:
+                    raise
+                except RunFailed as error:  # one method's: the others are trained to their end all the same
+                    failed.append(error)
+        finally:
+            for found in ("cells", "grid", "outcomes", "own_outcomes"):
+                self.__dict__.pop(found, None)
+        if failed:
+            raise failed[-1]
         return plan(self) if todo else planned
 
     def _nothing(self, planned: Plan) -> UserError:
@@ -191,5 +207,7 @@ def _own_row(name: str, artefact: Artefact) -> Row:
     """A row for a method of one's own, `module:Class` or the name of a registered one; `UserError` where there is none."""
     known = canonical_name(name)
     build_method(known)
-    key = known if known not in artefact.row_keys else f"own {known}"
-    return make_row(name.rsplit(":", 1)[-1], known, key=key, note="not of the paper")
+    key = known if known not in (*artefact.row_keys, *artefact.column_keys) else f"own {known}"
+    label = name.rsplit(":", 1)[-1]
+    taken = any(label == row.label for row in artefact.rows)
+    return make_row(f"{label} (own)" if taken else label, known, key=key, note="not of the paper")

@@ -231,3 +231,19 @@ def test_a_damaged_reading_does_not_keep_a_run_from_being_exported(store: Store,
         path = compact.export(made, tmp_path / "runs")
     assert "damaged and left out" in caplog.text
     assert compact.questions(path) == [Question("good", 1)] and "run" in read_npz(path)
+
+
+def test_of_two_trainings_no_reading_stands_beside_the_other_ones_numbers(shipped: Store, fake, make, caplog) -> None:
+    path = file_of(shipped)
+    theirs = compact.read(path)
+    ours = replace(theirs, history=dict(theirs.history) | {"loss": theirs.history["loss"] + 1.0})
+    shorter = replace(ours.answering(make.experiment(rounds=8, every=2)), folder=shipped.folder(ours.id))
+    assert compact.export(shorter, path.parent) == path and compact.read(path).rounds == 10
+    assert "the longer one that is in" in caplog.text and compact.reading(path, ASKED) is not None
+    mine = replace(ours, folder=shipped.folder(ours.id))
+    shipped.begin(ours.id, ours.experiment, ours.identity)
+    assert shipped.readings(mine) == [] and shipped.readings(theirs) == [ASKED]
+    assert shipped.reading(mine, ASKED, lambda: {"x": np.zeros(1)})["x"].tolist() == [0]
+    compact.export(mine, path.parent)
+    np.testing.assert_allclose(compact.read(path).history["loss"], ours.history["loss"])
+    assert compact.reading(path, ASKED)["x"].tolist() == [0]

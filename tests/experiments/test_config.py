@@ -175,7 +175,7 @@ def test_every_experiment_survives_its_canonical_text(lr, participation, kappa, 
     assert again == made
     assert again.canonical() == made.canonical()
     assert (again.settings.lr, again.settings.participation) == (lr, participation)
-    assert Experiment.from_dict(json.loads(json.dumps(made.to_dict())), recorded=True) == made
+    assert Experiment.from_dict(json.loads(json.dumps(made.to_dict())), recorded={}) == made
 
 
 def test_descriptions_with_wrong_fields_are_refused():
@@ -184,7 +184,7 @@ def test_descriptions_with_wrong_fields_are_refused():
         Experiment.from_dict(described | {"round": 3})
     with pytest.raises(UserError, match="described by its fields"):
         Experiment.from_dict({"algorithm": "fedavg"})
-    for recorded in (True, False):
+    for recorded in ({}, None):
         with pytest.raises(UserError, match="model"):
             Experiment.from_dict(
                 {name: value for name, value in described.items() if name != "model"}, recorded=recorded
@@ -193,7 +193,7 @@ def test_descriptions_with_wrong_fields_are_refused():
 
 def test_a_record_needs_no_method_that_exists_only_elsewhere():
     described = build().to_dict() | {"algorithm": "not_here:Mine", "options": {"strength": 2}}
-    assert Experiment.from_dict(described, recorded=True).options == (("strength", 2),)
+    assert Experiment.from_dict(described, recorded={}).options == (("strength", 2),)
     with pytest.raises(UserError, match="no module 'not_here'"):
         Experiment.from_dict(described)
 
@@ -350,7 +350,7 @@ def test_no_proxy_leaves_the_identity_as_it_was_and_a_proxy_is_part_of_it():
     with_proxy = Experiment.for_dataset("fedavg", "digits", proxy="digits")
     assert with_proxy.to_dict()["data"]["proxy"] == "digits"
     assert Experiment.from_dict(json.loads(with_proxy.canonical())) == with_proxy
-    assert Experiment.from_dict(plain.to_dict(), recorded=True) == plain
+    assert Experiment.from_dict(plain.to_dict(), recorded={}) == plain
     assert fingerprint_of(with_proxy.data) == "+".join([fingerprint_of(plain.data)] * 2)
     assert run_id(with_proxy) != run_id(plain)
     with pytest.raises(UserError, match="data set"):
@@ -375,7 +375,7 @@ def test_a_federation_carries_its_proxy_data_in_their_own_units():
     assert repr(of_experiment) == repr(of_data), "an experiment stands for its data"
 
 
-@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("recorded", [None, {}])
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from helpers import differing
 from helpers.subjects import ROWS, experiment, rows
 from hypothesis import given
@@ -18,10 +19,11 @@ from hypothesis import strategies as st
 
 import pflrepro
 from pflrepro.conformance import Subject
-from pflrepro.errors import UserError
+from pflrepro.errors import RunFailed, UserError
 from pflrepro.experiments.history import answer, best_of, rounds_to_test
 from pflrepro.experiments.identity import has_horizon, run_id
 from pflrepro.experiments.pruning import prune
+from pflrepro.experiments.readings import Question
 from pflrepro.experiments.revive import revive
 from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
@@ -352,3 +354,56 @@ def test_a_run_whose_state_is_damaged_is_revived_all_the_same(make, store: Store
         revive(finished, store=store)
     assert "damaged and computed again" in caplog.text
     assert differing(before, state(store, finished.id, 3)) == []
+
+
+def test_tests_of_two_trainings_are_no_history(store: Store, fake, make, caplog) -> None:
+    experiment = make.experiment(rounds=12, every=6)
+    before = quick(experiment, store, fake)
+    loss = before.history["loss"] + 1.0  # as another machine may have it
+    store.finish(before.id, experiment, dict(before.history) | {"loss": loss}, {"device": "cuda (X)"})
+    store.reading(before, Question("points", 12), lambda: {"x": 1})
+    finer = quick(make.experiment(rounds=7), store, fake)
+    whole = store.get(finer.id)
+    assert whole.history["round"].tolist() == list(range(8)) and whole.environment["device"] == "cpu"
+    assert list(store.states(finer.id)) == [7] and not store.readings(whole)
+    assert "trained anew with other numbers than before (on cuda (X))" in caplog.text
+    again = quick(experiment, store, fake)
+    assert make.same_but_timings(again.history, before.history) and fake.built[-1].steps == 5, (
+        "it grows from what there is"
+    )
+    assert store.get(again.id).experiment.settings.every == 6
+
+
+def test_a_lack_of_memory_leaves_what_there_is(store: Store, fake, make) -> None:
+    class Killed(BaseException):
+        pass
+
+    def stop(simulation) -> None:
+        if simulation.round == 8:
+            raise Killed
+
+    quick(make.experiment(rounds=4), store, fake, keep=[3])
+    fake.before_step = stop
+    with pytest.raises(Killed):
+        quick(make.experiment(rounds=10), store, fake)
+    fake.before_step, restore = None, fake.restore_seed
+
+    def full(self, index, arrays):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    fake.restore_seed = full
+    with pytest.raises(RunFailed, match="out of memory"):
+        quick(make.experiment(rounds=10), store, fake)
+    fake.restore_seed = restore
+    (folder,) = (store.root / "runs").iterdir()
+    assert (folder / "checkpoint.npz").exists() and list(store.states(folder.name)) == [3, 4]
+    assert quick(make.experiment(rounds=10), store, fake).rounds == 10 and fake.built[-1].steps == 2
+
+
+def test_a_large_state_is_kept_where_it_is_asked_for(store: Store, fake, make, monkeypatch, caplog) -> None:
+    monkeypatch.setattr("pflrepro.experiments.store.MOST_STATE_BYTES", 10)
+    for _ in range(2):
+        made = quick(make.experiment(rounds=4), store, fake, keep=["best", 2, 4])
+    assert len(fake.built) == 1 and list(store.states(made.id)) == [2, 4]
+    quick(make.experiment(rounds=4, seed=1), store, fake)
+    assert "is not kept (2 GB at most)" in caplog.text

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflrepro.errors import CorruptFile
-from pflrepro.experiments.history import SCHEMA, answer, at_rounds, check_history, joined, rounds_to_test, stops_at
+from pflrepro.experiments.history import (
+    SCHEMA,
+    agree,
+    answer,
+    at_rounds,
+    check_history,
+    joined,
+    rounds_to_test,
+    spacing_of,
+    stops_at,
+)
 from pflrepro.settings import Settings
 
 
@@ -96,6 +106,29 @@ def test_a_run_that_was_longer_keeps_what_lies_behind():
     assert joined(new, old)["round"].tolist() == [0, 1, 2, 5]
     assert joined(new, old)["correct"][-1].tolist() == [5, 6]
     assert joined(new, None)["round"].tolist() == [0, 1, 2]
+    times = {"seconds": np.array([0.5, 1.0, 2.0]), "seconds_evaluation": np.array([0.25, 0.5, 1.0])}
+    old = history() | {"round": np.array([0, 1, 5])} | times
+    assert joined(new, old)["seconds"][-1] == 1.5, "of the rounds 2 to 5, those behind 2"
+    assert joined(new, old)["seconds_evaluation"][-1] == 1.0
+
+
+def test_two_trainings_agree_in_every_test_that_both_have():
+    one = history() | {"loss": np.array([[0.1, 2], [3, 4], [5, np.inf]])}
+    small = one | {"loss": one["loss"].astype(np.float32).astype(np.float64)}
+    assert agree(one, small), "as a run is kept that comes with the package"
+    assert not agree(one, one | {"loss": one["loss"] * (1 + 1e-6)})
+    other = at_rounds(one, np.array([0, 2]))
+    assert agree(one, other) and not agree(one, other | {"correct": other["correct"] + [[0], [1]]})
+    longer = one | {"round": np.array([0, 3, 4]), "correct": one["correct"] + [[0], [1], [1]]}
+    assert agree(one, longer), "nothing but the start in common"
+
+
+def test_how_often_a_run_was_tested_throughout():
+    mixed = {"round": np.array([*range(7), 8, 12])}
+    assert spacing_of(mixed, 1) == 4, "behind round 6 every fourth"
+    assert spacing_of(mixed, 6) == 6
+    assert spacing_of({"round": rounds_to_test(Settings(50, every=20))}, 20) == 20
+    assert spacing_of({"round": np.array([0])}, 3) == 3
 
 
 def by_the_words(curve: list[float], patience: int) -> int | None:

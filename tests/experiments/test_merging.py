@@ -149,6 +149,22 @@ def test_a_full_disk_leaves_nothing_half_written_and_a_repeat_goes_on(store, oth
     assert [what for what, _ in told(merge(store, other.root))] == ["taken", "taken"]
 
 
+def test_a_merge_that_is_stopped_leaves_no_history_with_the_readings_of_another(store, other, make, monkeypatch):
+    here = put(store, make.experiment(), 10, 20, 30, 40, 50)
+    store.reading(here, ASKED, lambda: {"x": np.zeros(1)})
+    there = put(other, make.experiment(rounds=6), 11, 21, 31, 41, 51, 61, 71)
+    other.reading(there, ASKED, lambda: {"x": np.ones(1)})
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "finish", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        list(merge(store, other.root))
+    found = store.get(here.id)
+    assert found.history["correct"].sum(1).tolist() == [10, 20, 30, 40, 50] and not store.readings(found)
+
+
 def test_what_is_no_other_store_is_refused(store, fake, make, tmp_path):
     quick(make.experiment(), store, fake)
     with pytest.raises(UserError, match="no run store at"):

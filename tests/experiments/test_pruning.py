@@ -8,8 +8,10 @@ import time
 import pytest
 
 from pflrepro.errors import RunFailed, UserError
+from pflrepro.experiments import compact
 from pflrepro.experiments.pruning import prune, repair
 from pflrepro.experiments.run import run
+from pflrepro.experiments.store import Store
 
 
 @pytest.fixture
@@ -115,3 +117,14 @@ def test_a_folder_with_nothing_to_go_on_from_goes_unless_somebody_trains_it(stor
     assert [freed.id for freed in prune(store, dry_run=True)] == [folder.name]
     assert repair(store) == [f"the folder, with nothing to go on from, of run {folder.name} is removed"]
     assert not folder.exists() and store.unfinished() == 0
+
+
+def test_the_models_of_a_shipped_run_can_go(store, fake, make, tmp_path):
+    made = run(make.experiment(), store=store, simulate=fake, progress=False)
+    behind = Store(tmp_path / "empty", behind=tmp_path / "runs")
+    compact.export(made, behind.behind)
+    behind.begin(made.id, made.experiment, made.identity)
+    behind.keep_state(made.id, store.state(made.id, 4))  # as after a look into its models
+    assert behind.unfinished() == 0 and store.unfinished() == 0
+    assert [freed.what for freed in prune(behind, states=True)] == ["states after rounds 4"]
+    assert not behind.states(made.id)

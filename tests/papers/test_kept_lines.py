@@ -27,6 +27,12 @@ def artefact(monkeypatch: pytest.MonkeyPatch):
     return made
 
 
+@pytest.fixture(autouse=True)
+def a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the files is ours."""
+    monkeypatch.setattr(kept_lines, "MARGIN", 0.0)
+
+
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The artefacts that were judged, one after the other."""
@@ -134,3 +140,17 @@ def test_kinds_stores_and_data_roots_have_files_of_their_own(monkeypatch: pytest
     a, b = tmp_path / "a", tmp_path / "b"
     files = {kept_lines.file(kind, *places) for kind in "xy" for places in ((a, tmp_path), (b, tmp_path), (tmp_path,))}
     assert len(files) == 6
+
+
+def test_a_run_that_comes_while_a_card_is_made_is_on_the_next_one(artefact, store: Store, monkeypatch) -> None:
+    study, judge = Study(artefact, "paper", store=store), scoring._judged
+
+    def judged_while_training(studies: list[Study]) -> kept_lines.Made:
+        made = judge(studies)
+        fill(study, "fedavg", "skewed", CURVE)
+        return made
+
+    monkeypatch.setattr(scoring, "_judged", judged_while_training)
+    assert scoring.score_card(store=store).cells["n"].sum() == 0
+    monkeypatch.setattr(scoring, "_judged", judge)
+    assert scoring.score_card(store=store).cells["n"].sum() == 1

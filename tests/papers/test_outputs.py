@@ -151,15 +151,16 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("old")
 
-    def half(target: str) -> None:
-        Path(target).write_text("ne")
-        raise OSError("no space left")
+    class Half(pd.DataFrame):
+        def to_csv(self, file, **how) -> None:
+            file.write(b"ne")
+            raise OSError("no space left")
 
     with pytest.raises(UserError, match=r"cannot write .*table.csv: no space left"):
-        outputs._atomically(path, half)
+        outputs.write_csv(path, Half())
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    outputs._atomically(path, lambda target: Path(target).write_text("new"))
-    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+    outputs.write_csv(path, pd.DataFrame({"a": [1.23456789, 7.0]}))
+    assert path.read_text() == "a\n1.23457\n7\n" and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_study_shows_itself_before_anything_runs(make) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from helpers.runs import SKEWED, make_artefact
 
+from pflrepro.errors import RunFailed, UserError
 from pflrepro.experiments.store import Store
-from pflrepro.papers.artefact import Scale, column
+from pflrepro.papers.artefact import Scale, column, row
 from pflrepro.papers.claims import above
 from pflrepro.papers.measures import ACCURACY, SECONDS, TRAIN_LOSS
 from pflrepro.papers.relative_measures import ratio_to
@@ -133,3 +134,37 @@ def test_methods_of_ones_own_stand_in_a_block_of_their_own(make, tmp_path: Path,
     page = next(path for path in found.write(tmp_path) if path.suffix == ".md").read_text()
     assert "## Own rows" in page and "| Mine > FedAvg |" in page and "corrected by Holm over these lines alone" in page
     assert [len(table) for table, _ in found.claims().tables] == [2]
+
+
+def test_one_method_that_fails_does_not_keep_the_others_from_being_timed(make, monkeypatch) -> None:
+    columns = (column("skewed", SKEWED, SECONDS, label="skewed"),)
+    artefact = make_artefact(columns=columns, claims=(), scales=(Scale("fast", "few", rounds=4),), timed=True)
+    asked, found = [], make("fast", artefact)
+
+    def train(part, **how) -> None:
+        asked.append([each.settings.rounds for each in part])
+        if len(asked) == 1:
+            raise RunFailed("fedavg: enough")
+
+    monkeypatch.setattr("pflrepro.papers.studies.train", train)
+    with pytest.raises(RunFailed, match="enough"):
+        found.run(progress=False)
+    assert asked == [[2, 2], [4, 4]]
+    with pytest.raises(UserError, match=r"demo/fake takes times, .* no launcher but serial"):
+        found.run(progress=False, launcher="processes:2")
+
+
+def test_rows_without_a_cell_in_the_columns_are_nothing_to_train(make) -> None:
+    artefact = make_artefact(columns=(column("pairs", SKEWED, rows=("fedavg",)),), claims=())
+    found = make("paper", artefact, methods=["fedavg+dbe"])
+    with pytest.raises(UserError, match="nothing of demo/fake is in these rows and columns at scale paper"):
+        found.run(progress=False)
+
+
+def test_a_row_of_ones_own_has_a_name_of_its_own(make) -> None:
+    columns = (column("ditto", SKEWED, label="a column"),)
+    found = make("paper", make_artefact(columns=columns), also=["fedavg", "ditto"])
+    assert found.also == ("own fedavg", "own ditto")
+    assert [row.label for row in found.rows if row.key in found.also] == ["fedavg", "ditto"]
+    paper = make_artefact(columns=columns, rows=(row("ditto", "fedavg"),), claims=())
+    assert [row.label for row in make("paper", paper, also=["ditto"]).rows] == ["ditto", "ditto (own)"]

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from pflrepro.experiments import compact, fingerprints
 from pflrepro.papers import counted, kept_lines
+from pflrepro.simulation import backends
 
 torch.set_num_threads(1)
 
@@ -41,6 +42,7 @@ def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
     monkeypatch.setenv("PFLREPRO_DATA", str(places / "data"))
     monkeypatch.setenv("PFLREPRO_STORE", str(places / "store"))
     monkeypatch.setattr(fingerprints, "file", lambda: places / "fingerprints.json")
+    monkeypatch.setattr(backends, "file", lambda: places / "backends.json")
     monkeypatch.setattr(counted, "file", lambda: _counts)
     monkeypatch.setattr(kept_lines, "file", lambda kind, *_: places / f"{kind}.json")
     monkeypatch.setattr(

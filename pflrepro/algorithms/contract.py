@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,7 @@ from torch import Tensor
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Source
 from pflrepro.checked import check_fields
+from pflrepro.errors import UserError
 from pflrepro.trees import Tree, WholeBatch
 
 
@@ -47,6 +48,18 @@ def cross_entropy(logits: Tensor, batch: Tree) -> Tensor:
 def one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
     """[B] labels as [B, C] zeros and ones; works under `vmap(grad)`, where `F.one_hot` does not."""
     return (labels[:, None] == torch.arange(classes, device=labels.device)).to(dtype)
+
+
+def _checked(method: Method, found: Any) -> tuple[Tensor, Tree]:
+    """What a `loss` returned; `UserError` where it is not what the contract says."""
+    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Tree) and found[0].ndim == 0:
+        return found
+    parts = found if isinstance(found, tuple) else [found]
+    given = [f"a tensor {[*part.shape]}" if isinstance(part, Tensor) else type(part).__name__ for part in parts]
+    raise UserError(
+        f"{type(method).__name__}.loss must return (one number, a Tree with the logits): the mean over the batch, by "
+        f"mean(values, batch), and what the loss was made from; not {', '.join(given)}"
+    )
 
 
 def below(u: Tensor, count: Tensor | int) -> Tensor:
@@ -174,7 +187,7 @@ class Method:
         ctx = ctx.at(role=role, buffers=statistics, training=True)
 
         def objective(trained: Tree) -> tuple[Tensor, Tree]:
-            value, out = self.loss(params | trained, local, batch, ctx)
+            value, out = _checked(self, self.loss(params | trained, local, batch, ctx))
             return value, out.only(("keep", "buffers")) | Tree(objective=value, fit=out.get("fit", value))
 
         grads, out = ctx.differentiate(objective, ctx.trainable(params))

@@ -75,10 +75,11 @@ class MR(Method):
         L + kappa (1/K) sum_k (r_k - zbar_k)^2 / 2 [DBE-code]
         r <- (1 - mu) sg(r) + mu mean_b(z^g_b)
 
-    On the parameters that are uploaded. r is 0 at the start of each round; zbar is fixed before round 0 by `FeatureMeans`. The
-    gradient flows through the current batch's mean. The factor 1/2 is the released code's; the paper writes kappa * MSE. It acts where
-    an uploaded base learns [DBE section 5.2.3, inferred]: not while the base is frozen (FedRep's head phase, which leaves r at 0 too),
-    not on a copy that is tuned only to be tested (FedBABU), not on a personal model (Ditto, APFL).
+    On the parameters that are uploaded. Before round 0 each client trains for one round and sends m_i, the mean of its features, once;
+    zbar = sum_i p_i m_i is fixed then (`FeatureMeans`), and goes to all. r is 0 at the start of each round. The gradient flows through
+    the current batch's mean. The factor 1/2 is the released code's; the paper writes kappa * MSE. It acts where an uploaded base
+    learns [DBE section 5.2.3, inferred]: not while the base is frozen (FedRep's head phase, which leaves r at 0 too), not on a copy
+    that is tuned only to be tested (FedBABU), not on a personal model (Ditto, APFL).
 
     Attributes:
         kappa: 50 for the papers' CNN [DBE-code run script; recalled: paper C.2]; ResNet-18: 1, fastText: 0.1 [recalled].

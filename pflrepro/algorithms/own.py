@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pflrepro.algorithms.contract import Method
 
 log = logging.getLogger("pflrepro.algorithms")
-CLOSE = 0.8  # difflib's ratio: `corect` and `agregate` are meant for hooks, `beta_schedule` is not
+CLOSE = 0.8  # difflib's ratio: `corect` and `agregate` are spelt nearly as hooks, `beta_schedule` is not
 
 
 @cache  # once a class: it is looked up for every experiment
@@ -63,14 +63,15 @@ def _check_fields(base: type, kind: type[Method]) -> None:
 
 
 def _warn_of_slips(kind: type[Method], own: list[type]) -> None:
-    """Say which public functions are no hook and are called by none of the class's functions, but are spelt nearly like one."""
+    """Say which public functions are no hook and are called by none of the class's functions: misspelt, or another library's hooks."""
     contract = {name for base in kind.__mro__ if _ours(base) for name in vars(base) if not name.startswith("_")}
     functions = {name: each for base in own for name, each in vars(base).items() if isinstance(each, FunctionType)}
     called = {name for function in functions.values() for name in _names(function.__code__)}
-    for name in functions.keys() - contract - called:
-        meant = [] if name.startswith("_") else difflib.get_close_matches(name, contract, n=1, cutoff=CLOSE)
-        if meant:
-            log.warning("%s defines %s, which nothing calls; meant: %s?", kind.__name__, name, meant[0])
+    for name in sorted(functions.keys() - contract - called):
+        if not name.startswith("_"):
+            meant = difflib.get_close_matches(name, contract, n=1, cutoff=CLOSE)
+            better = f"meant: {meant[0]}?" if meant else f"if it is no hook, call it _{name}"
+            log.warning("%s defines %s, which nothing calls; %s", kind.__name__, name, better)
 
 
 def _names(code: CodeType) -> Iterator[str]:

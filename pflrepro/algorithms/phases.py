@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from pflrepro.errors import check_word
 from pflrepro.settings import Settings
 from pflrepro.trees import Tree
 
@@ -32,7 +33,10 @@ class Part:
 
 
 def as_kind(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]:
-    """`parts` with these groups (all, where none is named) of another kind."""
+    """`parts` with these groups (all, where none is named) of another kind; `UserError` for a group or kind that there is not."""
+    check_word("kind of group", kind, KINDS)
+    for name in groups:
+        check_word("group", name, parts)
     return {name: replace(part, kind=kind) if not groups or name in groups else part for name, part in parts.items()}
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
     from pflrepro.papers.artefact import Artefact
     from pflrepro.papers.planning import Plan
-    from pflrepro.papers.studies import Study
 
 Row = dict[str, Any]
 
@@ -143,7 +142,10 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         "--seeds", type=count("--seeds", high=MOST_SEEDS), metavar="N", help="number of seeds (default: the scale's)"
     )
     parser.add_argument(
-        "--methods", type=comma_separated, metavar="A,B", help="train only these rows, such as fedavg,fedavg+dbe"
+        "--methods",
+        type=comma_separated,
+        metavar="A,B",
+        help="train only these rows, such as fedavg,fedavg+dbe; what the store has of others is shown",
     )
     parser.add_argument(
         "--columns", type=comma_separated, metavar="A,B", help="train only these columns, such as har of gpfl/table2"
@@ -233,7 +235,8 @@ def reproduce(arguments: argparse.Namespace) -> Answer:
     failed = [row["id"] for row in rows if row["error"]]
     parts = [_written_text(row) for row in rows]
     parts += [f"failed: {', '.join(failed)}"] if failed else []
-    return Answer(rows, "\n".join(parts), code=int(bool(failed)))
+    chosen = arguments.methods or arguments.columns or arguments.also  # who names what is to be trained wants it
+    return Answer(rows, "\n".join(parts), code=int(bool(failed or (chosen and any(row["lacks"] for row in rows)))))
 
 
 def _set(texts: Sequence[str]) -> dict[str, str]:
@@ -251,13 +254,20 @@ def _reproduced(artefact: Artefact, parameters: dict[str, Any], arguments: argpa
     """What came of one artefact."""
     from pflrepro.papers.reproduce import reproduce as regenerate
 
-    row: Row = {"id": artefact.id, "scale": arguments.scale, "outputs": [], "executed_notebook": None, "error": None}
+    row: Row = {
+        "id": artefact.id,
+        "scale": arguments.scale,
+        "outputs": [],
+        "executed_notebook": None,
+        "lacks": "",
+        "error": None,
+    }
     how = {"store": arguments.store, "progress": not arguments.quiet, "workers": arguments.workers}
     how |= {"launcher": arguments.launcher}
 
     def made() -> Row:
         done = regenerate(artefact, arguments.scale, parameters, arguments.figures, **how)
-        return {"outputs": list(done.outputs), "executed_notebook": done.notebook}
+        return {"outputs": list(done.outputs), "executed_notebook": done.notebook, "lacks": done.lacks}
 
     return _tried(row, made, alone)
 
@@ -310,27 +320,11 @@ def redraw(arguments: argparse.Namespace) -> Answer:
 
 def _redrawn(row: Row, artefact: Artefact, arguments: argparse.Namespace, store: Store) -> Row:
     """What was drawn anew of an artefact; the scale goes into its row, None without a run."""
-    how = {"store": store, "data_root": arguments.data_root}
-    study = _to_redraw(artefact, arguments.scale, arguments.figures, how)
+    from pflrepro.papers.studies import to_redraw
+
+    study = to_redraw(artefact, arguments.scale, arguments.figures, store=store, data_root=arguments.data_root)
     row["scale"] = None if study is None else study.scale.name
     return {} if study is None else {"outputs": [*map(str, study.write(arguments.figures))]}
-
-
-def _to_redraw(artefact: Artefact, scale: str | None, figures: str, how: dict[str, Any]) -> Study | None:
-    """The study of an artefact at the scale, or at that of the outputs in `figures`, else of the committed ones, or, where nothing was
-    run at it, at the one of which most cells were run, of equals the most exact; None without any."""
-    from pflrepro.papers.outputs import shown_scale
-    from pflrepro.papers.studies import Study
-
-    names = artefact.exact_scales if scale is None else (scale,)
-    studies = [Study(artefact, name, revives=False, **how) for name in names]
-    run = [study for study in studies if study.anything_run]
-    there = shown_scale(artefact, figures)
-
-    def fullest(study: Study) -> tuple[bool, int]:
-        return study.scale.name == there, sum(bool(cell.runs) for cell in study.cells.values())
-
-    return max(run, key=fullest, default=None)
 
 
 def verify(arguments: argparse.Namespace) -> Answer:

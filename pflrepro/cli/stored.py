@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 SHOW = """\
 What is known of a finished run: its configuration, its curve, the command that makes it, what is kept of it, the code that made it.
-An ID stands in the answers of `run` and `score`; its first digits will do where no other run has them.
+An ID stands in the answers of `run` and `score --json`, and at the foot of a table's page; its first digits will do where no other run
+has them.
 
 With --json, one object; accuracies are fractions in [0, 1], the curves have one value a test, `tested` says behind which rounds.
 """

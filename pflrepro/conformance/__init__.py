@@ -53,13 +53,15 @@ class Report(list[Result]):
         """The checks that failed."""
         return [result for result in self if result.outcome == FAILED]
 
-    def __str__(self) -> str:
+    @property
+    def counts(self) -> str:
+        """How many checks came out how, in words."""
         counts = Counter(result.outcome for result in self)
         return f"{self.name}: {', '.join(f'{count} {outcome}' for outcome, count in counts.items())}"
 
     def __repr__(self) -> str:
         told = (f"  {MARKS[each.outcome]} {each.check}: {each.reason}" for each in self if each.reason)
-        return "\n".join([f"Report({self})", *told])
+        return "\n".join([f"Report({self.counts})", *told])
 
     def _repr_html_(self) -> str:
         lines = [
@@ -72,7 +74,7 @@ class Report(list[Result]):
             }
             for each in self
         ]
-        return f"<p>{escape(str(self))}</p>{records(lines)}"
+        return f"<p>{escape(self.counts)}</p>{records(lines)}"
 
 
 def report(

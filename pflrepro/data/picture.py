@@ -58,7 +58,7 @@ def plot_counts(counts: np.ndarray, ax: Axes | None = None, title: str = "") -> 
 
         ax = plt.subplots(constrained_layout=True)[1]
     draw(ax, counts)
-    ax.set_title(f"{title}{': ' if title else ''}largest {counts.max():,} samples")
+    ax.set_title(f"{title}{': ' if title else ''}the largest is {counts.max():,} samples of a client and class")
     return ax
 
 

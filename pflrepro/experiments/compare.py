@@ -162,8 +162,15 @@ class Compared:
         """Correct predictions a client, mean of the tests that the rule takes."""
         return run.history["correct"][list(self._selected(run).places)].mean(0)
 
+    @property
+    def diverged(self) -> list[str]:
+        """Which runs came apart, and when, in words."""
+        found = [(label, run) for label, runs in self.runs.items() for run in runs if run.diverged]
+        return [f"{label}, seed {run.experiment.seed}: {run.diverged}" for label, run in found]
+
     def __repr__(self) -> str:
-        return f"Compared({', '.join(self.runs)}; {self.rule.name})\n{self.table.to_string(float_format='%.2f')}"
+        table = self.table.to_string(float_format="%.2f")
+        return "\n".join([f"Compared({', '.join(self.runs)}; {self.rule.name})", table, *self.diverged])
 
     def _repr_html_(self) -> str:
         """The tables: what was reached, and the tests."""
@@ -171,6 +178,7 @@ class Compared:
         tests = self.tests.to_dict("records")
         shown = [records([{name: _said(value, 2) for name, value in row.items()} for row in rows])]
         shown += [records([{name: _said(value, 3) for name, value in test.items()} for test in tests])] if tests else []
+        shown += [f"<p>{escape(line)}</p>" for line in self.diverged]
         return f"<p>test accuracy in %, {escape(self.rule.title)}</p>{''.join(shown)}"
 
     def _ipython_display_(self) -> None:

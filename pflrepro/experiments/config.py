@@ -178,7 +178,8 @@ class Experiment(Brief):
         return made
 
     def with_settings(self, **changes: Any) -> Experiment:
-        """The same with other settings."""
+        """The same with other settings; `UserError` for what is none."""
+        _check_fields(Settings, changes)
         return self.changed(settings=replace(self.settings, **changes))
 
     @property

@@ -94,6 +94,7 @@ class History(dict[str, np.ndarray]):
             if not np.isnan(curve).all():
                 ax.plot(self["round"], 100 * curve, label=f"{words} local training")
         ax.set(xlabel="round", ylabel="test accuracy (%)")
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.legend()
         return ax
 

@@ -47,7 +47,8 @@ class Progress(Callback):
         experiment, seeds = jobs[0].experiment, [job.experiment.seed for job in jobs]
         many = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
         self._place, self._length = 0, experiment.settings.rounds
-        self.label(f"{experiment.algorithm} on {experiment.data.dataset}, {many}")
+        on = f", on from round {round}" if round else ""
+        self.label(f"{experiment.algorithm} on {experiment.data.dataset}, {many}{on}")
         if self.bar is not None:
             self.bar.set_postfix_str("", refresh=False)
             self.bar.initial += round

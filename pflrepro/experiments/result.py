@@ -139,9 +139,9 @@ class Run:
         )
 
     def __repr__(self) -> str:
-        return (
-            f"Run({self._title()}: {100 * self.accuracy():.2f} % (best_round) after {self.rounds} rounds, id {self.id})"
-        )
+        apart = f", {self.diverged}" if self.diverged else ""
+        reached = f"{100 * self.accuracy():.2f} % (best_round) after {self.rounds} rounds"
+        return f"Run({self._title()}: {reached}{apart}, id {self.id})"
 
     def _repr_html_(self) -> str:
         rows = {

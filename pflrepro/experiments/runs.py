@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 MOST, NEWEST, FEW = 50, 20, 10  # lines that a notebook shows of runs, of a store; that a terminal shows
 FIRST = ("algorithm", "options", "dataset", "partition", "clients", "model", "seed")  # columns
 ALWAYS = ("algorithm", "dataset", "seed")  # shown also where all runs have one value
-RESULTS = ("accuracy", "accuracy_last", "best_round", "tested_rounds", "seconds", "device", "id")
+RESULTS = ("accuracy", "accuracy_last", "best_round", "tested_rounds", "diverged", "seconds", "device", "id")
 COLUMNS = tuple(
-    dict.fromkeys((*FIRST, "dtype", *(each.name for kind in (DataConfig, Settings) for each in fields(kind)), *RESULTS))
+    dict.fromkeys((*FIRST, *RESULTS, "dtype", *(each.name for kind in (DataConfig, Settings) for each in fields(kind))))
 )
 
 
@@ -45,10 +45,10 @@ class Runs(list[Run]):
         return Runs(run for run in self if fits(configuration(run.experiment) | results(run), filter))
 
     def frame(self) -> pd.DataFrame:
-        """One line a run: its configuration, and what came out.
+        """One line a run: what it is, what came out, and the rest of its configuration, each setting of the protocol as a column.
 
         accuracy: of the best round, as a fraction, as `Run.accuracy`; accuracy_last: of the last; best_round; tested_rounds: the last
-        tested round; seconds: of training and tests; device; id. `options` are a text, each setting of the protocol is a column.
+        tested round; diverged: by which round, -1 where it did not; seconds: of training and tests; device; id. `options` are a text.
         """
         import pandas as pd
 
@@ -110,7 +110,8 @@ def configuration(experiment: Experiment) -> dict[str, Any]:
 def results(run: Run) -> dict[str, Any]:
     """What came out, by `RESULTS`."""
     values = (run.accuracy(), run.accuracy("last_round"), run.round_of("best"), run.rounds)
-    return dict(zip(RESULTS, (*values, run.seconds, run.environment.get("device", ""), run.id), strict=True))
+    apart = run.diverged.round if run.diverged else -1
+    return dict(zip(RESULTS, (*values, apart, run.seconds, run.environment.get("device", ""), run.id), strict=True))
 
 
 def _said(run: Run) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from pflrepro.experiments.history import agree, best_of, check_history, joined, 
 from pflrepro.experiments.identity import Job
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.result import Moment, Run
-from pflrepro.experiments.stopping import stopping
+from pflrepro.experiments.stopping import GOES_ON, stopping
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
 from pflrepro.metrics.divergence import divergence
@@ -111,7 +111,7 @@ def train(jobs: Sequence[Job], store: Store, machine: Machine, watching: Watchin
         try:
             for group in _groups(lacking, store, machine):
                 _train_group(group, store, machine, watching)
-        except UserError:  # what is refused is not begun
+        except (UserError, RunFailed):  # what is refused, or broke before anything was saved, is not begun
             for job in lacking:
                 store.withdraw(job.id)
             raise
@@ -286,7 +286,8 @@ def _run_to_the_end(
     An engine or a callback that raises `Paused` ends it too: what was trained until then is saved.
     """
     patience, count = group.jobs[0].experiment.settings.patience, len(group.jobs)
-    started = saved = looked = time.monotonic()
+    kept, started = group.round, time.monotonic()
+    saved = looked = started
     interval = machine.checkpoint_every
     warned: set[str] = set()
     stops = _stops(simulation, count, patience)
@@ -305,13 +306,16 @@ def _run_to_the_end(
                 watching.look(simulation)
             if (stopping.asked or now - saved >= interval) and not simulation.finished:
                 _save(simulation, group, store, machine, started)
-                saved = time.monotonic()
+                kept, saved = simulation.round, time.monotonic()
                 interval = _interval(machine.checkpoint_every, saved - now)
             if stopping.asked:
                 return
     except Paused:
         if simulation.round > group.round:
             _save(simulation, group, store, machine, started)
+        raise
+    except KeyboardInterrupt as interrupt:  # in the midst of a round
+        interrupt.args = (f"what was trained until round {kept} {GOES_ON}" if kept else "no round was saved yet",)
         raise
 
 

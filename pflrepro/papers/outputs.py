@@ -169,7 +169,9 @@ def _how_decided(study: Studied) -> str:
 
 def provenance(study: Studied) -> dict[str, str]:
     """Command, scale, data, seeds, device and versions behind a study, as short texts."""
-    record = {"command": f"`{study.command}`", "scale": f"{study.scale.name}: {study.scale.note}"}
+    others = study.cells.keys() - {(row.key, column.key) for row in study.trained for column in study.trained_columns}
+    there = "; the store had the other rows and columns" if any(study.cells[key].runs for key in others) else ""
+    record = {"command": f"`{study.command}`{there}", "scale": f"{study.scale.name}: {study.scale.note}"}
     if not study.artefact.trains:
         packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "torch", "matplotlib"))
         return record | {"versions": f"Python {platform.python_version()}, {packages}"}

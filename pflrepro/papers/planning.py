@@ -86,6 +86,13 @@ class Plan(list[Planned]):
             or "nothing to train"
         )
 
+    @property
+    def lacking(self) -> str:
+        """How many runs cannot be trained since their data are not there, and which; "" where none."""
+        without = [each for each in self if each.state == "no data"]
+        runs = f"{len(without)} of {len(self)} run{'' if len(self) == 1 else 's'} not trained"
+        return f"{runs}: {'; '.join(dict.fromkeys(each.reason for each in without))}" if without else ""
+
     def lines(self) -> list[dict[str, Any]]:
         """The runs as they are shown."""
         return [

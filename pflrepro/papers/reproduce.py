@@ -25,12 +25,13 @@ OF_STUDY = ("scale", "seeds", "methods", "columns", "also", "device", "data_root
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What came out: the artefact's id and scale, the files written, the executed notebook (the log)."""
+    """What came out: the artefact's id and scale, the files written, the executed notebook (the log), what could not be trained."""
 
     artefact: str
     scale: str
     outputs: tuple[Path, ...]
     notebook: Path
+    lacks: str = ""
 
 
 def reproduce(
@@ -60,13 +61,13 @@ def reproduce(
     _check_folder(figures / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)
     study = Study(artefact, **{name: values[name] for name in OF_STUDY if values.get(name)})
-    study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers, launcher=launcher)
+    planned = study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers, launcher=launcher)
     target = _executed_path(artefact, scale, study.store, figures)
     before = _stamps(figures / artefact.paper)
     _execute(artefact, source, target, values)
     after = _stamps(figures / artefact.paper)
     written = tuple(path for path, stamp in sorted(after.items()) if before.get(path) != stamp)
-    return Reproduced(artefact.id, scale, written, target)
+    return Reproduced(artefact.id, scale, written, target, planned.lacking)
 
 
 def _values(

@@ -9,10 +9,11 @@ data, with which options.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import build_method, canonical_name, name_of
 from pflrepro.errors import MissingData, Paused, RunFailed, UserError
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pflrepro.algorithms.contract import Method
     from pflrepro.experiments.launchers import Launcher
     from pflrepro.papers.exploring import CellExplorer
+
+
+log = logging.getLogger("pflrepro.papers")
 
 
 class Study(Studied):
@@ -91,8 +95,8 @@ class Study(Studied):
         With a launcher the runs are a sweep (`pflrepro.sweep`): in processes, or on a cluster that shares the store; of an artefact of
         times only with `serial`, or a function of one's own. `callbacks`: as `pflrepro.run`'s.
 
-        Cells whose data are not at hand or whose parts are not in the package stay `not run`; if nothing at all can be run, the error
-        says why.
+        Cells whose data are not at hand, which a warning says, or whose parts are not in the package stay `not run`; if nothing at all
+        can be run, the error says why.
         """
         if self.artefact.timed and isinstance(launcher, str) and launcher != "serial":
             raise UserError(
@@ -104,6 +108,8 @@ class Study(Studied):
         todo = [entry for entry in planned if entry.state == "to run"]
         if planned and not todo and not any(entry.state == "done" for entry in planned):
             raise self._nothing(planned)
+        if planned.lacking:
+            log.warning("%s at scale %s: %s", self.artefact.id, self.scale.name, planned.lacking)
         where = {"store": self.store, "data_root": self.data_root, "device": self.device}
         how = {"backend": backend, "workers": workers, "progress": progress, "callbacks": callbacks}
         trained = train if launcher is None else partial(sweep, launcher=launcher)
@@ -184,6 +190,20 @@ def _halves(experiments: Sequence[Experiment]) -> tuple[list[Experiment], list[E
 
 
 study = Study  # as a reader calls it: `papers.study("dbe/table5")`
+
+
+def to_redraw(artefact: Artefact, scale: str | None = None, figures: str | Path = "", **how: Any) -> Study | None:
+    """The study of an artefact at the scale, or at that of the outputs in `figures`, else of the committed ones, or, where nothing was
+    run at it, at the one of which most cells were run, of equals the most exact; None without any."""
+    names = artefact.exact_scales if scale is None else (scale,)
+    studies = [Study(artefact, name, revives=False, **how) for name in names]
+    run = [study for study in studies if study.anything_run]
+    there = outputs.shown_scale(artefact, figures)
+
+    def fullest(study: Study) -> tuple[bool, int]:
+        return study.scale.name == there, sum(bool(cell.runs) for cell in study.cells.values())
+
+    return max(run, key=fullest, default=None)
 
 
 def words(name: str, given: str | Sequence[str | type[Method]]) -> tuple[str, ...]:

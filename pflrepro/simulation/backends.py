@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from pflrepro import __version__
 from pflrepro.cores import usual_workers
 from pflrepro.device import BACKENDS
 from pflrepro.errors import check_range, check_word
 from pflrepro.models.split import SplitModel
+from pflrepro.remembered import place_of, remembered
 from pflrepro.simulation.batched import Batched
 from pflrepro.simulation.dispatch import Dispatcher
 from pflrepro.simulation.graph import Graph
@@ -22,6 +27,7 @@ from pflrepro.simulation.memory import free_memory
 from pflrepro.simulation.program import TEST_BATCH
 
 TRIAL_ROWS, TRIAL_STEPS = 20, 3  # clients and batches of the short timing behind `auto`
+CPU_BACKENDS = ("loop", "batched")
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Choice:
 def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -> Choice:
     """The backend that `request` names; `auto` takes `graph` on a GPU and what a short timing finds faster on a CPU.
 
+    What was timed is remembered for this machine, so that the same call takes the same backend again, and has the same last bits.
+
     Args:
         activations: see the function of that name, for the run's network.
     """
@@ -56,7 +64,12 @@ def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -
     facts: dict[str, Any] = {"requested": name, "device": str(dispatcher.device), "dtype": str(dispatcher.dtype)}
     candidates: dict[str, Backend] = {"loop": Loop(workers if on_cpu else 1), "batched": Batched(), "graph": Graph()}
     if name == "auto" and on_cpu:
-        seconds = {each: predicted_round(dispatcher, candidates[each]) for each in ("loop", "batched")}
+        seconds = remembered(
+            file(),
+            timed_key(dispatcher, workers, activations),
+            lambda: {each: predicted_round(dispatcher, candidates[each]) for each in CPU_BACKENDS},
+            lambda found: isinstance(found, dict) and found.keys() == {*CPU_BACKENDS},
+        )
         facts["predicted_seconds_a_round"] = seconds
         name = min(seconds, key=seconds.__getitem__)
     elif name == "auto":
@@ -71,6 +84,26 @@ def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -
     chunk = chunk if chunk is not None and chunk < rows else None
     facts |= {"backend": name, "workers": workers, "chunk": chunk, "row_bytes_estimate": estimate}
     return Choice(candidates[name], chunk, facts)
+
+
+def file() -> Path:
+    """Where the timings behind `auto` are kept."""
+    return place_of("backends", Path(platform.node()))
+
+
+def timed_key(dispatcher: Dispatcher, workers: int, activations: int) -> str:
+    """Equal for runs that are timed alike: of one method, network, protocol and number of clients, samples and seeds."""
+    versions = (__version__, torch.__version__, platform.processor(), workers, torch.get_num_threads())
+    sizes = [dispatcher.federation.sizes(part).tolist() for part in ("train", "test")]
+    run = (
+        dispatcher.method,
+        dispatcher.settings,
+        dispatcher.kinds,
+        dispatcher.dtype,
+        activations,
+        len(dispatcher.replicas),
+    )
+    return sha256(repr((versions, sizes, run)).encode()).hexdigest()
 
 
 def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:

@@ -34,16 +34,19 @@ def without_result(error: BaseException, method: Method) -> str:
 
 
 def changed(server: Tree, changes: Tree, method: Method, hook: str) -> Tree:
-    """`server` with the changes that a hook returned; `UserError` for what is no entry of it, which nobody would ever read."""
+    """`server` with the changes that a hook returned; `UserError` for what is no entry of it, or has another shape."""
     name = f"{type(method).__name__}.{hook}"
     if not isinstance(changes, Tree):
         raise UserError(f"{name} must return a Tree of what changed in the server's state, not {changes!r}")
-    known = server.flat()
-    unknown = sorted(changes.flat().keys() - known.keys())
+    known, new = server.flat(), changes.flat()
+    unknown = sorted(new.keys() - known.keys())
     if unknown:
         raise UserError(
             f"{name} returned {', '.join(unknown)}; the server's state has: {', '.join(sorted(known)) or '(nothing)'}"
         )
+    for entry, value in new.items():
+        if value.shape != known[entry].shape:
+            raise UserError(f"{name} returned {entry} of shape {[*value.shape]}, not {[*known[entry].shape]}")
     return server | changes
 
 

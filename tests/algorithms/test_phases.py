@@ -7,6 +7,7 @@ import torch
 
 from pflrepro.algorithms import Draw, Part, Phase, Setup
 from pflrepro.algorithms.phases import as_kind
+from pflrepro.errors import UserError
 from pflrepro.trees import Tree
 
 
@@ -32,6 +33,10 @@ def test_groups_change_hands_and_nothing_else() -> None:
     everything = as_kind(before, "frozen")
     assert {part.kind for part in everything.values()} == {"frozen"}
     assert everything["base"].buffers is before["base"].buffers
+    with pytest.raises(UserError, match="unknown group 'classifier'; valid: base, bias, head"):
+        as_kind(before, "personal", "classifier")
+    with pytest.raises(UserError, match="unknown kind of group 'private'; valid: "):
+        as_kind(before, "private", "head")
 
 
 def test_initial_parameters_are_picked_by_who_holds_them() -> None:

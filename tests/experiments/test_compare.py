@@ -29,6 +29,8 @@ def finished(correct: list[list[int]], seed: int = 0, algorithm: str = "fedavg",
         "round": np.arange(tests),
         "correct": rows,
         "correct_after": np.where(np.arange(tests)[:, None] > 0, np.minimum(rows + 1, SAMPLES), -1),
+        "loss": np.ones(rows.shape),
+        "train_loss": np.ones(rows.shape),
         "test_samples": SAMPLES,
     }
     identity = {"data": {"clients": clients}, "fingerprint": "f"}

@@ -156,17 +156,21 @@ def test_constants_of_a_class_need_no_decorator(written) -> None:
     assert build_method("own_method:Own").revision == 2
 
 
-def test_a_function_that_is_spelt_nearly_like_a_hook_is_told_once(written, caplog) -> None:
+def test_a_function_that_nothing_calls_is_told_once(written, caplog) -> None:
     written(
         f"{FROZEN}class Own(Method):\n"
         "    def corect(self, grads, local, ctx):\n        return grads\n\n"
         "    def losses(self):\n        return []\n\n"
         "    def loss(self, *arguments):\n        return [self.losses() for _ in (1,)] and super().loss(*arguments)\n\n"
-        "    def schedule(self):\n        return 1\n"
+        "    def server_update(self):\n        return 1\n\n"
+        "    def _schedule(self):\n        return 1\n"
     )
     for _ in range(2):
         build_method("own_method:Own")
-    assert caplog.messages == ["Own defines corect, which nothing calls; meant: correct?"]
+    assert caplog.messages == [
+        "Own defines corect, which nothing calls; meant: correct?",
+        "Own defines server_update, which nothing calls; if it is no hook, call it _server_update",
+    ]
 
 
 NOTHING = (

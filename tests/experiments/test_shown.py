@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import pflrepro
 from pflrepro.errors import UserError
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.history import History
@@ -114,6 +117,9 @@ def test_a_store_is_a_frame_of_its_runs(runs: Runs, store) -> None:
     line = frame.set_index("id").loc[runs[2].id]
     assert line["accuracy"] == runs[2].accuracy() and line["accuracy_last"] == runs[2].curve[-1]
     assert (line["algorithm"], line["options"], line["lr"], line["rounds"]) == ("fedavg+dbe", "kappa=5.0", 0.2, 4)
+    assert line["diverged"] == -1 and list(frame.columns).index("accuracy") == 7, (
+        "what came out stands before all settings"
+    )
     assert store.frame(algorithm="fedavg")["seed"].sort_values().tolist() == [0, 1]
     assert len(store.frame(dataset="mnist")) == 0
 
@@ -131,3 +137,16 @@ def test_a_store_shows_its_newest_runs(runs: Runs, store, monkeypatch) -> None:
 
 def test_an_empty_store_says_so(store) -> None:
     assert store._repr_html_().endswith("none</p>") and len(store.frame()) == 0
+
+
+def test_a_run_that_came_apart_says_so_wherever_it_is_shown(runs: Runs) -> None:
+    history = dict(runs[0].history)
+    history["loss"] = history["loss"].copy()
+    history["loss"][2, 1] = np.nan
+    apart = replace(runs[0], history=history)
+    said = "diverged by round 2 (client 1)"
+    assert said in repr(apart) and said not in repr(runs[0])
+    assert Runs([apart, runs[1]]).frame()["diverged"].tolist() == [2, -1]
+    compared = pflrepro.compare([apart, runs[1], runs[2]])
+    assert repr(compared).splitlines()[-1].endswith(f", seed 0: {said}")
+    assert said in compared._repr_html_() and "diverged" not in repr(pflrepro.compare(runs[1:3]))

@@ -26,7 +26,7 @@ def nobody_else_handles_them():
 
 
 def quick(experiments, store, fake, **how):
-    return run(experiments, store=store, simulate=fake, progress=False, checkpoint_every=3600, **how)
+    return run(experiments, store=store, simulate=fake, progress=False, **{"checkpoint_every": 3600} | how)
 
 
 def asked_in_round(number, sent):
@@ -138,10 +138,12 @@ def test_an_interrupt_says_where_the_same_call_goes_on(store, fake, make, capsys
         raise KeyboardInterrupt
 
     fake.before_step = interrupt
-    with pytest.raises(KeyboardInterrupt, match="what was trained up to the last checkpoint is in the store"):
+    with pytest.raises(KeyboardInterrupt, match="no round was saved yet"):
         quick(make.experiment(), store, fake)
-    monkeypatch.setattr(pflrepro.cli.run, "handle", lambda arguments: quick(make.experiment(), store, fake))
+    fake.before_step = lambda simulation: interrupt(simulation) if simulation.round == 3 else None
+    how = {"checkpoint_every": 0}
+    monkeypatch.setattr(pflrepro.cli.run, "handle", lambda arguments: quick(make.experiment(), store, fake, **how))
     assert pflrepro.cli.main(["run", "--algorithm", "fedavg"]) == 130
     assert capsys.readouterr().err == (
-        "pflrepro: interrupted: what was trained up to the last checkpoint is in the store, and the same call goes on there\n"
+        "pflrepro: interrupted: what was trained until round 3 is in the store, and the same call goes on there\n"
     )

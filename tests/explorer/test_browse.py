@@ -43,7 +43,8 @@ def test_a_run_that_was_finished_anew_is_read_again(store: pflrepro.Store) -> No
     listing.listed(store.root)
     id = store.matching("")[0]
     mark, content = store.folder(id) / DONE, read_cache(store.root / listing.LISTING)
-    content["runs"][id][-1] = "other"
+    line = content["runs"][id]
+    line[line.index(id)] = "other"
     write_cache(store.root / listing.LISTING, content)
     assert listing.listed(store.root)["id"][0] == "other"
     os.utime(mark, ns=(mark.stat().st_atime_ns, mark.stat().st_mtime_ns + 1))

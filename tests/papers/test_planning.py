@@ -171,7 +171,7 @@ def test_on_har_the_stop_rule_ends_a_run_far_later() -> None:
     assert planning.expected_rounds(har.setting.experiment("fedavg", rounds=200)) == 200
 
 
-def test_absent_data_are_named(make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absent_data_are_named(make, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     monkeypatch.setattr("pflrepro.papers.studied.missing_data", lambda name, root: f"data set {name} not downloaded")
     found = make("fast", methods=["fedavg"])
     assert {(entry.state, entry.reason) for entry in found.plan()} == {("no data", "data set digits not downloaded")}
@@ -181,6 +181,12 @@ def test_absent_data_are_named(make, monkeypatch: pytest.MonkeyPatch) -> None:
         found.run(progress=False)
     fill(found, "fedavg", "skewed", [10, 50, 60], [10, 50, 60])
     assert {entry.state for entry in found.plan()} == {"done"}, "what was run needs no data"
+    assert found.plan().lacking == ""
+    caplog.clear()
+    both = make("fast", methods=["fedavg", "fedavg+dbe"])
+    said = "2 of 4 runs not trained: data set digits not downloaded"
+    assert both.run(progress=False).lacking == said
+    assert caplog.messages == [f"demo/fake at scale fast: {said}"]
 
 
 def test_rows_with_options_of_their_own_are_planned_apart(make) -> None:

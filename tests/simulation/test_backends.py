@@ -8,6 +8,7 @@ import torch
 
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.errors import UserError
+from pflrepro.simulation import backends
 from pflrepro.simulation.batched import Batched
 
 
@@ -25,6 +26,13 @@ def test_auto_takes_the_faster_and_trains_as_that_one_would(start, simulate, dif
         auto.step()
     plain = simulate(FedAvg(), backend=auto.backend.name)
     assert differ(auto.replicas[0].server, plain.replicas[0].server) == 0.0, "the trial leaves no trace"
+
+
+def test_auto_times_once_so_that_the_same_call_takes_the_same_backend(start, monkeypatch) -> None:
+    seconds = iter([2.0, 1.0, 1.0, 2.0])
+    monkeypatch.setattr(backends, "predicted_round", lambda *_: next(seconds))
+    assert [start(FedAvg(), backend="auto").backend.name for _ in range(3)] == ["batched"] * 3
+    assert start(FedAvg(), backend="auto", batch_size=3).backend.name == "loop", "timed apart"
 
 
 def test_a_resume_keeps_the_backend_that_auto_chose(start) -> None:

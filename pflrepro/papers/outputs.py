@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.metadata as metadata
+import logging
 import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,6 +23,8 @@ from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import markdown
 from pflrepro.style import style
 
+log = logging.getLogger("pflrepro.papers")
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -39,8 +42,9 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
     """Write `<out>/<paper>/<artefact>.{pdf,png,csv,tex,md}` (more pictures and their numbers: `<artefact>-<name>.*`; `.tex` of what has
     tables); gives the paths.
 
-    Outputs of a stand-in are named `<artefact>-smoke`, so that they never replace real ones; the runs behind others are exported to
-    `<out>/runs`. Each file is written to a temporary name and renamed.
+    Outputs of a stand-in are named `<artefact>-smoke`, so that they never replace real ones; those of one scale replace another's,
+    which a warning says. The runs behind what is no stand-in are exported to `<out>/runs`. Each file is written to a temporary name and
+    renamed.
     """
     place = folder(out) / study.artefact.paper
     try:
@@ -49,6 +53,12 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
         raise UserError(f"the outputs cannot be written to {place}: {error.strerror or error}") from None
     stand_in = study.scale.stand_in and study.artefact.trains
     stem = study.artefact.id.split("/", 1)[1] + ("-smoke" if stand_in else "")
+    there = _scale_in(place / f"{stem}.csv")
+    if there and there != study.scale.name:
+        again = f"pflrepro redraw {study.artefact.id} --scale {there}"
+        log.warning(
+            "%s at scale %s replaces that of scale %s (%s)", place / f"{stem}.md", study.scale.name, there, again
+        )
     written: list[Path] = []
     for name, figure in study.figures().items():
         written += [_picture(place / f"{_joined(stem, name)}.{end}", figure) for end in ("pdf", "png")]
@@ -94,8 +104,12 @@ def _six_digits(value: float) -> str:
 def shown_scale(artefact: Artefact, out: str | Path = "") -> str | None:
     """The scale of the outputs that lie there, else of the committed ones; None without any, or where a table says none."""
     folders = [folder(out), *(root / "figures" for root in [checkout()] if root)]
-    path = next((path for place in folders if (path := place / f"{artefact.id}.csv").is_file()), None)
-    if path is None:
+    return next((_scale_in(path) for place in folders if (path := place / f"{artefact.id}.csv").is_file()), None)
+
+
+def _scale_in(path: Path) -> str | None:
+    """The scale that a table says; None without one."""
+    if not path.is_file():
         return None
     with path.open(encoding="utf-8", errors="replace", newline="") as lines:  # a damaged one is about to be replaced
         return next(csv.DictReader(lines), {}).get("scale")

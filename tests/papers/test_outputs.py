@@ -147,6 +147,17 @@ def test_outputs_of_a_stand_in_replace_no_real_ones_and_export_nothing(make, tmp
     assert not (tmp_path / "runs").exists()
 
 
+def test_outputs_of_another_scale_are_replaced_with_a_word(shown: Study, make, tmp_path: Path, caplog) -> None:
+    shown.write(tmp_path)
+    shown.write(tmp_path)
+    assert not caplog.messages
+    make("paper").write(tmp_path)
+    page = tmp_path / "demo" / "fake.md"
+    assert caplog.messages == [
+        f"{page} at scale paper replaces that of scale fast (pflrepro redraw demo/fake --scale fast)"
+    ]
+
+
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("old")

@@ -31,7 +31,7 @@ class FedPAC(Method):
     Class shares pi_k = n_ik / n_i, means mu_k, h_i [C, K] and the variance V_i are taken with the received phi; then the head alone is
     trained, then the base alone, aligned from the second round on (to mu_y where nobody had class y in the round before); then the new
     means mu_ik with the trained base. a_i lies in the simplex, weights below 0.001 are set to 0 [off]. After the last round heads are
-    not combined: every client is tested with the head it trained itself [off].
+    not combined: every client is tested with the head it trained itself [inferred: a branch of the official code, never reached there].
     Tested: the received base with the own head as the server combined it.
 
     Attributes:

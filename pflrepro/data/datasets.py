@@ -119,7 +119,7 @@ def mismatch(spec: DatasetSpec, arrays: Arrays) -> str | None:
         return f"it has no sample of class {min(empty)}"
     if spec.fingerprint and arrays.fingerprint() != spec.fingerprint:
         return f"its content has SHA-256 {arrays.fingerprint()[:12]}..., expected {spec.fingerprint[:12]}..."
-    return None
+    return None if spec.odd is None else spec.odd(arrays.x)
 
 
 def missing(spec: DatasetSpec, root: str | Path | None = None) -> MissingData:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -49,11 +50,27 @@ class Features:
     after: bool
     count: int
 
-    def sets(self) -> list[LabelledSet]:
-        """One (features, labels) pair a client, as `pflrepro.metrics.mdl.curves` takes them."""
+    def sets(self, seed: int | None = None) -> list[LabelledSet]:
+        """One (features, labels) pair a client, as `pflrepro.metrics.mdl.curves` takes them.
+
+        Args:
+            seed: of a random order of each client's samples. A probe is validated on the last tenth; partitions other than the
+                platform's (`pfllib-*`, which draw an order) keep the data set's, and one that is stored class by class would have
+                a class or two there.
+        """
         bounds = np.searchsorted(self.clients, np.arange(self.count + 1))
-        labels = torch.as_tensor(self.labels)
-        return [(self.z[a:b], labels[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]  # noqa: RUF007
+        labels, found = torch.as_tensor(self.labels), []
+        for client, (first, last) in enumerate(pairwise(bounds.tolist())):
+            rows = np.arange(first, last)
+            if seed is not None:
+                rows = generator(seed, "order of a client's samples", client=client).permutation(rows)
+            found.append((self.z[torch.as_tensor(rows, device=self.z.device)], labels[torch.as_tensor(rows)]))
+        return found
+
+    def pooled(self, seed: int = 0) -> LabelledSet:
+        """The features and labels of all clients, in a random order."""
+        rows = torch.as_tensor(generator(seed, "order of all samples").permutation(len(self.labels)))
+        return self.z[rows.to(self.z.device)], torch.as_tensor(self.labels)[rows]
 
 
 def collect(
@@ -168,6 +185,7 @@ def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed:
         [(8, 2), (8, 2)]
     """
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     check_range("seed of t-SNE", seed, 0, 2**32 - 1, integer=True)
     parts = [check_features(part.z if isinstance(part, Features) else part) for part in snapshots]
@@ -181,7 +199,8 @@ def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed:
         raise UserError(f"t-SNE with perplexity {perplexity:g} needs more samples than that, not {len(joint)}")
     if (joint == joint[0]).all():
         raise UserError("all features are equal: there is nothing to embed")
-    plane = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(joint).astype(np.float64)
+    with threadpool_limits(1):  # sums in another order would make another plane
+        plane = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(joint).astype(np.float64)
     return np.split(plane, np.cumsum([len(part) for part in parts])[:-1])
 
 

@@ -120,19 +120,24 @@ def _ticks(axis: Axes, panel: LinePanel) -> None:
 
 
 def window(lines: Sequence[Line]) -> tuple[float | None, float | None]:
-    """The ends of the y axis: from below the poorest line's best, where the curves are long, to above all.
+    """The ends of the y axis: from below the poorest line's best, or where it ends, where the curves are long, to above all.
 
     Example, lines that reach 50 and 80 in 10 tests:
         >>> x = np.arange(10.0)
         >>> window([Line("a", x, 50 * x / 9, None), Line("b", x, 80 * x / 9, None)])
         (40.0, 82.0)
+
+    and one that falls from 41 to 18:
+        >>> window([Line("a", x, 41 - 23 * x / 9, None), Line("b", x, 80 * x / 9, None)])[0]
+        8.0
     """
     known = [line for line in lines if np.isfinite(line.y).any()]
     if not known or max(len(line.x) for line in known) < LONG:
         return None, None
     levels = [line.published for line in known if line.published is not None and np.isfinite(line.published).any()]
     ends = [float(np.nanmax(values)) for values in [*(line.y for line in known), *levels]]
-    low = max(0.0, min(ends) - MARGIN)
+    lasts = [float(line.y[np.isfinite(line.y)][-1]) for line in known]  # a method that collapses stays in view
+    low = max(0.0, min(*ends, *lasts) - MARGIN)
     return low, max(ends) + 0.05 * (max(ends) - low)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pflrepro.data.datasets import load_arrays
-from pflrepro.data.readers.har import CHANNELS, interleaved_windows, windows
+from pflrepro.data.readers.har import CHANNELS, STEPS, interleaved_windows, windows
 from pflrepro.data.sets.sensors import HAR, HAR_INTERLEAVED
 from pflrepro.errors import CorruptFile, MissingData
 
@@ -113,3 +113,14 @@ def test_the_real_signals_have_the_released_counts(name: str) -> None:
     assert np.unique(arrays.group[arrays.split == 1]).tolist() == [2, 4, 9, 10, 12, 13, 18, 20, 24]
     people = np.bincount(arrays.group)
     assert len(people) == 31 and people[1:].min() == 281 and people[1:].max() == 409
+
+
+def test_the_two_arrangements_are_told_apart() -> None:
+    time = np.linspace(0, 2, STEPS)
+    body = np.random.default_rng(0).normal(0, 0.3, (5, 3, STEPS))
+    gravity = np.stack([np.cos(time), np.sin(time), 0 * time])
+    signals = np.concatenate([body, body, body + gravity], axis=1)[:, :, None].astype(np.float32)
+    mixed = np.ascontiguousarray(signals[:, :, 0].transpose(0, 2, 1)).reshape(signals.shape)
+    assert HAR.odd(signals) is None and HAR_INTERLEAVED.odd(mixed) is None
+    assert HAR.odd(mixed) == "time and channels are interleaved: that is har-interleaved"
+    assert HAR_INTERLEAVED.odd(signals) == "time and channels are not interleaved: that is har"

@@ -129,7 +129,7 @@ def test_a_federation_of_every_kind_shows_itself(made, kind: str) -> None:
     figure, ax = plt.subplots()
     assert federation.plot(ax) is ax
     assert len(ax.collections[0].get_offsets()) == (parts.counts() > 0).sum()
-    assert ax.get_title().startswith("toy & co: largest ")
+    assert ax.get_title().startswith("toy & co: the largest is ")
     plt.close(figure)
 
 

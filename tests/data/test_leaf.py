@@ -117,3 +117,23 @@ def test_mnistm_pools_its_three_parts(tmp_path: Path) -> None:
 def test_odd_mnistm_files_are_refused(tmp_path: Path, values: object, words: str) -> None:
     with pytest.raises(CorruptFile, match=words):
         mnistm(MNISTM, pickled(tmp_path, values))
+
+
+def test_writers_that_are_lost_or_doubled_are_noticed(tmp_path: Path) -> None:
+    """The first writers in file order are those of a table: none may be missing before them, or be two clients."""
+    users = [{f"writer {k}": samples(2)} for k in range(3)]
+    paths = written(tmp_path, *users)
+    (paths["writers"] / "all_data_0.json").rename(tmp_path / "away.json")
+    with pytest.raises(CorruptFile, match=r"one file all_data_<k>.json for each k from 0 on; look at k = 0"):
+        femnist(FEMNIST, paths)
+    (tmp_path / "away.json").rename(paths["writers"] / "all_data_0.json")
+    (paths["writers"] / "copy").mkdir()
+    (paths["writers"] / "copy" / "all_data_1.json").write_text("{}")
+    with pytest.raises(CorruptFile, match="look at k = 1"):
+        femnist(FEMNIST, paths)
+    (paths["writers"] / "copy" / "all_data_1.json").rename(paths["writers"] / "all_data_3.json")
+    (paths["writers"] / "all_data_3.json").write_text((paths["writers"] / "all_data_1.json").read_text())
+    with pytest.raises(
+        CorruptFile, match=r"all_data_3.json\) has the writer writer 1, who is in .*all_data_1.json already"
+    ):
+        femnist(FEMNIST, paths)

@@ -57,6 +57,22 @@ def test_every_sample_goes_through_its_clients_model(dbe) -> None:
         assert sets["conv1"][model.client][0].shape == (len(y), 16 * 3 * 3)
 
 
+def test_samples_are_handed_over_in_their_order_or_in_a_random_one() -> None:
+    found = features([[0.0], [1.0], [2.0], [3.0], [4.0]], labels=[0, 0, 1, 1, 2], clients=[0, 0, 0, 0, 2], count=3)
+    assert [labels.tolist() for _, labels in found.sets()] == [[0, 0, 1, 1], [], [2]]
+    mixed = found.sets(seed=3)
+    z, labels = mixed[0]
+    assert sorted(z[:, 0].tolist()) == [0, 1, 2, 3] and z[:, 0].tolist() != [0, 1, 2, 3]
+    assert labels.tolist() == [int(value) // 2 for value in z[:, 0]] and [len(y) for _, y in mixed] == [4, 0, 1]
+    assert all(
+        torch.equal(a, b)
+        for one, other in zip(mixed, found.sets(seed=3), strict=True)
+        for a, b in zip(one, other, strict=True)
+    )
+    z, labels = found.pooled(seed=2)
+    assert labels.tolist() == [int(value) // 2 for value in z[:, 0]] and sorted(z[:, 0].tolist()) == [0, 1, 2, 3, 4]
+
+
 def test_layers_behind_the_position_of_the_bias_contain_it() -> None:
     simulation = run("fedavg+dbe", model="cnn-digits@conv1", clients=2)
     found = collect_layers(simulation, ["conv1", "fc1", "logits", "embedded"])

@@ -10,6 +10,7 @@ from PIL import Image
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from pflrepro.data.arrays import Arrays, read_arrays
+from pflrepro.data.datasets import as_described, find
 from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.errors import CorruptFile
 
@@ -26,7 +27,7 @@ def pooled(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """
     images, labels, sizes = [], [], []
     for name in spec.made_of:
-        part = read_arrays(paths[name], name)
+        part = as_described(find(name), read_arrays(paths[name], name))
         train, test = _divided(part)
         images.append(_as_32x32(part.x[np.concatenate([train, test])], paths[name]))
         labels.append(part.y[np.concatenate([train, test])])

@@ -22,19 +22,30 @@ _FILE = re.compile(r"(?:^|/)all_data_(\d+)\.json$")
 def femnist(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """uint8 [N, 28, 28] on white ground with `group` = writer, numbered in file order [FDA-code].
 
-    The files all_data_<k>.json in the order of k; each has `users` and `user_data`: user -> `x`, 784 values in 0..1 a sample, and
+    The files all_data_<k>.json in the order of k, which counts from 0 and leaves out none: the first writers are those of the first
+    files. Each has `users` and `user_data`: user -> `x`, 784 values in 0..1 a sample, and
     `y`, labels 0..61. Pixels are 255 * value, truncated [FDA-code]. All writers with samples are
     kept: the partition `group` leaves out those with too few.
     """
     folder = paths["writers"]
     images, labels, sizes = [], [], []
+    users: dict[str, str] = {}
     with file_tree(folder) as tree:
         found = sorted((match for match in map(_FILE.search, tree.names()) if match), key=lambda match: int(match[1]))
         if not found:
             raise CorruptFile(f"{folder} has no files all_data_<number>.json")
+        numbers = [int(match[1]) for match in found]
+        if numbers != [*range(len(found))]:
+            odd = sorted({*range(numbers[-1] + 1)} - {*numbers}) or sorted({n for n in numbers if numbers.count(n) > 1})
+            raise CorruptFile(
+                f"{folder} must have one file all_data_<k>.json for each k from 0 on; look at k = {odd[0]}"
+            )
         for match in found:
             source = f"{folder} ({match.string})"
             for user, samples in _users(tree.read(match.string, _LIMIT), source):
+                if user in users:
+                    raise CorruptFile(f"{source} has the writer {user}, who is in {users[user]} already")
+                users[user] = match.string
                 x, y = _writer(samples, f"{source}, writer {user}", spec.classes)
                 if not len(y):
                     continue

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pflrepro.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Affine(NamedTuple):
@@ -121,6 +124,7 @@ class DatasetSpec:
         mirrors: base addresses, tried in order.
         reader: "module:function" in `pflrepro.data.readers`, or "" for a set that comes with an installed package.
         fingerprint: of the decoded arrays (None: not known).
+        odd: says what is wrong with samples [n, ...] whose fingerprint is not known, None where nothing is seen.
         to_unit: the normalisation.
         groups: what a row's group is ("writer", "patient", "user", "domain"), "" without.
         by_hand: where to get files that nobody offers for a download that can be relied on, "" where `mirrors` do.
@@ -144,6 +148,7 @@ class DatasetSpec:
     preset: Preset
     to_unit: Affine
     fingerprint: str | None = None
+    odd: Callable[[np.ndarray], str | None] | None = None
     files: tuple[SourceFile, ...] = ()
     mirrors: tuple[str, ...] = ()
     reader: str = ""

@@ -183,7 +183,8 @@ def _how_decided(study: Studied) -> str:
 
 def provenance(study: Studied) -> dict[str, str]:
     """Command, scale, data, seeds, device and versions behind a study, as short texts."""
-    others = study.cells.keys() - {(row.key, column.key) for row in study.trained for column in study.trained_columns}
+    chosen = {(row.key, column.key) for row in study.trained for column in study.trained_columns}
+    others = study.cells.keys() - chosen if study.methods or study.asked_columns else ()
     there = "; the store had the other rows and columns" if any(study.cells[key].runs for key in others) else ""
     record = {"command": f"`{study.command}`{there}", "scale": f"{study.scale.name}: {study.scale.note}"}
     if not study.artefact.trains:

@@ -110,7 +110,7 @@ def test_what_was_done_before_counts_as_done_and_not_for_the_pace(cell) -> None:
         for done in range(96):
             bar.round(done, [])
     assert cell.outputs[0][-1]["text/plain"].endswith(
-        "95 of 100 rounds, ditto on digits, seed 0, 5.0 s, about 5.0 s to go"
+        "95 of 100 rounds, ditto on digits, seed 0, on from round 90, 5.0 s, about 5.0 s to go"
     )
 
 

@@ -107,8 +107,15 @@ def test_a_folder_with_nothing_to_go_on_from_goes_unless_somebody_trains_it(stor
     def fail(simulation):
         raise ValueError("enough")
 
+    def interrupt(simulation):
+        raise KeyboardInterrupt
+
     fake.before_step = fail
     with pytest.raises(RunFailed):
+        run(make.experiment(), store=store, simulate=fake, progress=False)
+    assert not list((store.root / "runs").iterdir()), "what broke before anything was saved was not begun"
+    fake.before_step = interrupt
+    with pytest.raises(KeyboardInterrupt):
         run(make.experiment(), store=store, simulate=fake, progress=False)
     (folder,) = (store.root / "runs").iterdir()
     lock = store.lock(folder.name)

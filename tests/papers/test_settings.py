@@ -93,7 +93,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, D
         for derived, spec in DATASETS.items():
             if spec.stored_as == name:
                 sizes = {"samples": train if spec.part == "train" else len(arrays), "train_samples": train}
-                described[derived] = replace(spec, fingerprint=None, **sizes)
+                described[derived] = replace(spec, fingerprint=None, odd=None, **sizes)
     return root, described
 
 

@@ -52,9 +52,9 @@ def one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
 
 def _checked(method: Method, found: Any) -> tuple[Tensor, Tree]:
     """What a `loss` returned; `UserError` where it is not what the contract says."""
-    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Tree) and found[0].ndim == 0:
+    parts = found if isinstance(found, tuple) else (found,)
+    if len(parts) == 2 and isinstance(parts[0], Tensor) and parts[0].ndim == 0 and isinstance(parts[1], Tree):
         return found
-    parts = found if isinstance(found, tuple) else [found]
     given = [f"a tensor {[*part.shape]}" if isinstance(part, Tensor) else type(part).__name__ for part in parts]
     raise UserError(
         f"{type(method).__name__}.loss must return (one number, a Tree with the logits): the mean over the batch, by "

@@ -193,10 +193,11 @@ def agree(one: Recorded, other: Recorded) -> bool:
 
     Two machines, or two numbers of threads, round otherwise and part after some rounds; numbers of both belong to no model.
     """
-    common = np.intersect1d(one["round"], other["round"])
-    first, second = at_rounds(one, common), at_rounds(other, common)
-    losses = [part["loss"].astype(np.float32) for part in (first, second)]
-    return np.array_equal(first["correct"], second["correct"]) and np.array_equal(*losses, equal_nan=True)
+    _, *places = np.intersect1d(one["round"], other["round"], return_indices=True)
+    correct, loss = (
+        [each[name][at] for each, at in zip((one, other), places, strict=True)] for name in ("correct", "loss")
+    )
+    return np.array_equal(*correct) and np.array_equal(*(each.astype(np.float32) for each in loss), equal_nan=True)
 
 
 def joined(new: Recorded, old: Recorded | None) -> dict[str, np.ndarray]:

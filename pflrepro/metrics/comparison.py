@@ -83,9 +83,10 @@ def of_two_groups(a: Any, b: Any) -> float:
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if not len(a) or not len(b):
         raise UserError("a group has no value: there is nothing to compare")
-    if np.ptp(np.concatenate([a, b])) == 0:
+    both = np.concatenate([a, b])
+    if np.ptp(both) == 0:
         return 1.0
-    both = np.concatenate([a, b]) - np.concatenate([a, b]).mean()  # around 0, where ties are seen as such
+    both = both - both.mean()  # around 0, where ties are seen as such
     a, b = np.split((both / abs(both).max()).round(12), [len(a)])
 
     def apart(one: np.ndarray, other: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -59,18 +59,23 @@ class Features:
                 a class or two there.
         """
         bounds = np.searchsorted(self.clients, np.arange(self.count + 1))
-        labels, found = torch.as_tensor(self.labels), []
-        for client, (first, last) in enumerate(pairwise(bounds.tolist())):
-            rows = np.arange(first, last)
-            if seed is not None:
-                rows = generator(seed, "order of a client's samples", client=client).permutation(rows)
-            found.append((self.z[torch.as_tensor(rows, device=self.z.device)], labels[torch.as_tensor(rows)]))
-        return found
+        labels = torch.as_tensor(self.labels)
+        found = [(self.z[first:last], labels[first:last]) for first, last in pairwise(bounds.tolist())]
+        if seed is None:
+            return found
+        draws = (generator(seed, "order of a client's samples", client=client) for client in range(self.count))
+        return [_shuffled(each, draw) for each, draw in zip(found, draws, strict=True)]
 
     def pooled(self, seed: int = 0) -> LabelledSet:
         """The features and labels of all clients, in a random order."""
-        rows = torch.as_tensor(generator(seed, "order of all samples").permutation(len(self.labels)))
-        return self.z[rows.to(self.z.device)], torch.as_tensor(self.labels)[rows]
+        return _shuffled((self.z, torch.as_tensor(self.labels)), generator(seed, "order of all samples"))
+
+
+def _shuffled(samples: LabelledSet, draw: np.random.Generator) -> LabelledSet:
+    """The samples in a random order."""
+    z, labels = samples
+    rows = torch.as_tensor(draw.permutation(len(labels)))
+    return z[rows.to(z.device)], labels[rows]
 
 
 def collect(

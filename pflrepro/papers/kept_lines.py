@@ -66,8 +66,9 @@ def remembered_lines(
                 begun = time.time()
                 made = make(artefact)
                 lines = json.loads(json.dumps(made.lines, default=np.generic.item))  # the same types, remembered or not
-                found = {"stamp": stamp, "asked": made.asked, "seen": _seen(store, made.asked), "lines": lines}
-                if _written(store, made.asked) < begun - MARGIN:  # else some of it may be younger than the lines
+                seen, written = _seen(store, made.asked)
+                found = {"stamp": stamp, "asked": made.asked, "seen": seen, "lines": lines}
+                if written < begun - MARGIN:  # else some of it may be younger than the lines
                     fresh[artefact.id] = found
             yield found["lines"]
     finally:
@@ -83,7 +84,7 @@ def file(kind: str, *places: Path) -> Path:
 def _current(kept: Any, stamp: str, store: Store) -> bool:
     """Whether what was kept follows from what there is now."""
     with suppress(KeyError, TypeError):
-        return bool("lines" in kept and kept["stamp"] == stamp and kept["seen"] == _seen(store, kept["asked"]))
+        return bool("lines" in kept and kept["stamp"] == stamp and kept["seen"] == _seen(store, kept["asked"])[0])
     return False
 
 
@@ -99,33 +100,33 @@ def _stamp(behind: Path, data: Path, besides: Sequence[str]) -> str:
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _seen(store: Store, asked: Iterable[str]) -> str:
-    """Of the runs that are there: their files, and when they were written."""
-    lines = []
+def _seen(store: Store, asked: Iterable[str]) -> tuple[str, float]:
+    """Of the runs that are there: their files, and when they were written, as one text; and the last of these times, in seconds."""
+    lines: list[str] = []
+    last = 0.0
     for id in asked:
-        folder = store.folder(id)
-        lines += [id, *_listed(folder), *_listed(folder / "readings")]
-    return sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _written(store: Store, asked: Iterable[str]) -> float:
-    """When something of these runs was written last."""
-    folders = [place for id in asked for place in (store.folder(id), store.folder(id) / "readings")]
-    return max((time for folder in folders for time in _times(folder)), default=0.0)
-
-
-def _times(folder: Path) -> Iterator[float]:
-    """Of a folder and its files; nothing where it cannot be looked into."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        yield folder.stat().st_mtime
-        for entry in entries:
-            with suppress(OSError):  # renamed just now: then its folder is young
-                yield entry.stat().st_mtime
+        lines.append(id)
+        for folder in (store.folder(id), store.folder(id) / "readings"):
+            stats = _stats(folder)
+            lines += _lines(stats)
+            with suppress(OSError):  # its own time tells of a file that was renamed or removed
+                last = max([last, folder.stat().st_mtime, *(stat.st_mtime for stat in stats.values())])
+    return sha256("\n".join(lines).encode()).hexdigest(), last
 
 
 def _listed(folder: Path) -> list[str]:
-    """The files of a folder with size and times (`ctime` tells who may read them, too); nothing where it cannot be looked into."""
+    """The files of a folder, see `_lines`."""
+    return _lines(_stats(folder))
+
+
+def _lines(stats: dict[str, os.stat_result]) -> list[str]:
+    """Files with size and times; `ctime` tells who may read them, too."""
+    return [f"{name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}" for name, stat in sorted(stats.items())]
+
+
+def _stats(folder: Path) -> dict[str, os.stat_result]:
+    """Of the files of a folder, by name; nothing where it cannot be looked into."""
     with suppress(OSError), os.scandir(folder) as entries:
-        stats = {entry.name: entry.stat() for entry in entries}
-        return [f"{name} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}" for name, stat in sorted(stats.items())]
+        return {entry.name: entry.stat() for entry in entries}
+    return {}
     return []

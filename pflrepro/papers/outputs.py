@@ -23,14 +23,14 @@ from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import markdown
 from pflrepro.style import style
 
-log = logging.getLogger("pflrepro.papers")
-
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
     from pflrepro.experiments.result import Run
     from pflrepro.papers.artefact import Artefact
+
+log = logging.getLogger("pflrepro.papers")
 
 
 def folder(out: str | Path = "") -> Path:

@@ -10,7 +10,7 @@ data, with which options.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pflrepro.algorithms.contract import Method
     from pflrepro.experiments.launchers import Launcher
     from pflrepro.papers.exploring import CellExplorer
-
 
 log = logging.getLogger("pflrepro.papers")
 
@@ -114,15 +113,10 @@ class Study(Studied):
         how = {"backend": backend, "workers": workers, "progress": progress, "callbacks": callbacks}
         trained = train if launcher is None else partial(sweep, launcher=launcher)
         experiments = [entry.experiment for entry in todo]
-        failed: list[RunFailed] = []
+        parts = [part for part in (_halves(experiments) if self.artefact.timed else [experiments]) if part]
         try:
-            for part in filter(None, _halves(experiments) if self.artefact.timed else [experiments]):
-                try:
-                    trained(part, **where, **how)
-                except Paused:
-                    raise
-                except RunFailed as error:  # one method's: the others are trained to their end all the same
-                    failed.append(error)
+            # one method that fails keeps the others at no half
+            failed = [error for part in parts if (error := _failure(partial(trained, part, **where, **how)))]
         finally:
             for found in ("cells", "grid", "outcomes", "own_outcomes"):
                 self.__dict__.pop(found, None)
@@ -177,6 +171,17 @@ class Study(Studied):
 
     def _repr_html_(self) -> str:
         return showing.page(self)
+
+
+def _failure(work: Callable[[], Any]) -> UserError | RunFailed | None:
+    """How `work` failed, if it did; what pauses it is no failure."""
+    try:
+        work()
+    except Paused:
+        raise
+    except (UserError, RunFailed) as error:
+        return error
+    return None
 
 
 def _halves(experiments: Sequence[Experiment]) -> tuple[list[Experiment], list[Experiment]]:

@@ -14,7 +14,7 @@ import torch
 
 from pflrepro import __version__
 from pflrepro.cores import usual_workers
-from pflrepro.device import BACKENDS
+from pflrepro.device import BACKENDS, processor
 from pflrepro.errors import check_range, check_word
 from pflrepro.models.split import SplitModel
 from pflrepro.remembered import place_of, remembered
@@ -68,7 +68,7 @@ def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -
             file(),
             timed_key(dispatcher, workers, activations),
             lambda: {each: predicted_round(dispatcher, candidates[each]) for each in CPU_BACKENDS},
-            lambda found: isinstance(found, dict) and found.keys() == {*CPU_BACKENDS},
+            _are_timings,
         )
         facts["predicted_seconds_a_round"] = seconds
         name = min(seconds, key=seconds.__getitem__)
@@ -93,7 +93,7 @@ def file() -> Path:
 
 def timed_key(dispatcher: Dispatcher, workers: int, activations: int) -> str:
     """Equal for runs that are timed alike: of one method, network, protocol and number of clients, samples and seeds."""
-    versions = (__version__, torch.__version__, platform.processor(), workers, torch.get_num_threads())
+    versions = (__version__, torch.__version__, processor(), workers, torch.get_num_threads())
     sizes = [dispatcher.federation.sizes(part).tolist() for part in ("train", "test")]
     run = (
         dispatcher.method,
@@ -104,6 +104,11 @@ def timed_key(dispatcher: Dispatcher, workers: int, activations: int) -> str:
         len(dispatcher.replicas),
     )
     return sha256(repr((versions, sizes, run)).encode()).hexdigest()
+
+
+def _are_timings(found: Any) -> bool:
+    """Whether what was kept are seconds of both; it may be anything."""
+    return isinstance(found, dict) and found.keys() == {*CPU_BACKENDS} and {*map(type, found.values())} == {float}
 
 
 def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import differing
+from helpers.breaking import Killed, break_in_round
 from helpers.subjects import ROWS, experiment, rows
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,14 +139,7 @@ def test_a_finer_request_trains_again_and_keeps_what_was_longer(store: Store, fa
 
 
 def test_an_unfinished_longer_run_is_not_lost_to_a_shorter_request(store: Store, fake, make) -> None:
-    class Killed(BaseException):
-        pass
-
-    def before_step(simulation) -> None:
-        if simulation.round == 8:
-            raise Killed
-
-    fake.before_step = before_step
+    fake.before_step = break_in_round(8, Killed())
     with pytest.raises(Killed):
         quick(make.experiment(rounds=10), store, fake)
     fake.before_step = None
@@ -227,14 +221,7 @@ def test_the_states_of_moments_are_kept_and_stay(store: Store, fake, make) -> No
 
 @pytest.mark.parametrize("stop", [1, 2, 3, 4, 5])
 def test_the_best_state_is_kept_wherever_the_run_was_broken_off(stop: int, store: Store, fake, make) -> None:
-    class Killed(BaseException):
-        pass
-
-    def before_step(simulation) -> None:
-        if simulation.round == stop:
-            raise Killed
-
-    fake.before_step = before_step
+    fake.before_step = break_in_round(stop, Killed())
     with pytest.raises(Killed):
         quick(make.seeds(*range(4), rounds=6), store, fake, keep=("best",))
     fake.before_step = None
@@ -375,15 +362,8 @@ def test_tests_of_two_trainings_are_no_history(store: Store, fake, make, caplog)
 
 
 def test_a_lack_of_memory_leaves_what_there_is(store: Store, fake, make) -> None:
-    class Killed(BaseException):
-        pass
-
-    def stop(simulation) -> None:
-        if simulation.round == 8:
-            raise Killed
-
     quick(make.experiment(rounds=4), store, fake, keep=[3])
-    fake.before_step = stop
+    fake.before_step = break_in_round(8, Killed())
     with pytest.raises(Killed):
         quick(make.experiment(rounds=10), store, fake)
     fake.before_step, restore = None, fake.restore_seed

@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from helpers.breaking import Killed, break_in_round
 
 from pflrepro.errors import MissingData, Paused, RunFailed, UserError
 from pflrepro.experiments.config import Experiment
@@ -17,18 +18,6 @@ from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.progress import Progress
 from pflrepro.experiments.run import identify, run
 from pflrepro.experiments.store import Store
-
-
-class Killed(BaseException):
-    """As abrupt as a signal: nothing in the package catches it."""
-
-
-def break_in_round(number: int, error: BaseException):
-    def before_step(simulation):
-        if simulation.round == number:
-            raise error
-
-    return before_step
 
 
 def quick(experiments, store, fake, **how):

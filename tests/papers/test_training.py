@@ -136,7 +136,8 @@ def test_methods_of_ones_own_stand_in_a_block_of_their_own(make, tmp_path: Path,
     assert [len(table) for table, _ in found.claims().tables] == [2]
 
 
-def test_one_method_that_fails_does_not_keep_the_others_from_being_timed(make, monkeypatch) -> None:
+@pytest.mark.parametrize("kind", [RunFailed, UserError])
+def test_one_method_that_fails_does_not_keep_the_others_from_being_timed(kind, make, monkeypatch) -> None:
     columns = (column("skewed", SKEWED, SECONDS, label="skewed"),)
     artefact = make_artefact(columns=columns, claims=(), scales=(Scale("fast", "few", rounds=4),), timed=True)
     asked, found = [], make("fast", artefact)
@@ -144,10 +145,10 @@ def test_one_method_that_fails_does_not_keep_the_others_from_being_timed(make, m
     def train(part, **how) -> None:
         asked.append([each.settings.rounds for each in part])
         if len(asked) == 1:
-            raise RunFailed("fedavg: enough")
+            raise kind("fedavg: enough")
 
     monkeypatch.setattr("pflrepro.papers.studies.train", train)
-    with pytest.raises(RunFailed, match="enough"):
+    with pytest.raises(kind, match="enough"):
         found.run(progress=False)
     assert asked == [[2, 2], [4, 4]]
     with pytest.raises(UserError, match=r"demo/fake takes times, .* no launcher but serial"):

@@ -54,6 +54,7 @@ def test_an_unknown_kind_of_group_is_refused(start) -> None:
         (lambda value, out: value, r"a tensor \[\]"),
         (lambda value, out: (value.expand(3), out), r"a tensor \[3\], Tree"),
         (lambda value, out: (value, out.z), r"a tensor \[\], a tensor \[\d+, 32\]"),
+        (lambda value, out: (0.5, out), "float, Tree"),
         (lambda value, out: None, "NoneType"),
     ],
 )

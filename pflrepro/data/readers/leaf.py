@@ -35,11 +35,9 @@ def femnist(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
         if not found:
             raise CorruptFile(f"{folder} has no files all_data_<number>.json")
         numbers = [int(match[1]) for match in found]
-        if numbers != [*range(len(found))]:
-            odd = sorted({*range(numbers[-1] + 1)} - {*numbers}) or sorted({n for n in numbers if numbers.count(n) > 1})
-            raise CorruptFile(
-                f"{folder} must have one file all_data_<k>.json for each k from 0 on; look at k = {odd[0]}"
-            )
+        odd = next((min(k, number) for k, number in enumerate(numbers) if number != k), None)
+        if odd is not None:
+            raise CorruptFile(f"{folder} must have one file all_data_<k>.json for each k from 0 on; look at k = {odd}")
         for match in found:
             source = f"{folder} ({match.string})"
             for user, samples in _users(tree.read(match.string, _LIMIT), source):

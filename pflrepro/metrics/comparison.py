@@ -11,7 +11,7 @@ from pflrepro.errors import UserError, check_word
 from pflrepro.randomness import generator
 
 TESTS = ("t", "permutation")
-EXACT_PAIRS = 16  # 65,536 patterns of signs
+EXACT_PAIRS = 40  # two halves of a million sums each
 FLIPS = 99_999
 EQUAL = 1e-12  # numbers that differ by less than this share of themselves differ by rounding
 
@@ -41,7 +41,7 @@ def paired(a: Any, b: Any, test: str) -> Comparison:
     `t`: Student's paired t, for differences that are about normal. Differences that are all equal have no spread to go by: of them
     the signs are flipped.
     `permutation`: signs of the differences flipped at random (Fisher 1935, Pitman 1937): p is the share of all 2^n patterns of signs
-    whose sum is at least as far from zero as the seen one; for more than 16 differences that are not zero, of 99,999 random patterns
+    whose sum is at least as far from zero as the seen one; for more than 40 differences that are not zero, of 99,999 random patterns
     and the seen one. It tests the sum: with a[i], b[i] the correct predictions of client i, the pooled accuracy.
     Differences that are all zero give p = 1. What differs by rounding is equal: a[i] and b[i] by 1e-12 of themselves, two
     differences by 1e-12 of the values behind them.
@@ -143,18 +143,38 @@ def _student(difference: np.ndarray) -> float:
 
 
 def _sign_flips(difference: np.ndarray) -> float:
-    """The seen pattern counts among the random ones, so that p is never 0 (Phipson and Smyth 2010)."""
+    """All patterns, or random ones among which the seen one counts, so that p is never 0 (Phipson and Smyth 2010)."""
     kept = difference[difference != 0]
     total = float(kept.sum())
     if not len(kept):
         return 1.0
     least = abs(total) - 1e-9 * float(abs(kept).sum())  # sums that are equal but for rounding count as equal
     if len(kept) <= EXACT_PAIRS:
-        patterns = (np.arange(2 ** len(kept))[:, None] >> np.arange(len(kept))) & 1
-        return float((abs(2 * (patterns @ kept) - total) >= least).mean())
+        return _share_of_patterns(kept, least)
     rng, rows = generator(0, "sign flips"), max(1, 2**22 // len(kept))
     extreme = 1
     for start in range(0, FLIPS, rows):
         patterns = rng.integers(0, 2, (min(rows, FLIPS - start), len(kept)), dtype=np.int8)
         extreme += int((abs(2 * (patterns @ kept) - total) >= least).sum())
     return extreme / (FLIPS + 1)
+
+
+def _share_of_patterns(values: np.ndarray, least: float) -> float:
+    """Of the 2^n sums of +-values those that are `least` or more from zero: sums of one half, looked up among those of the other.
+
+    With a sum each of its pattern's opposite is counted, too, so that one side of zero is enough.
+    """
+    if least <= 0:
+        return 1.0
+    one, other = (_signed_sums(half) for half in np.array_split(values, 2))
+    other.sort()
+    above = len(other) - np.searchsorted(other, least - one)
+    return float(2 * above.sum() / 2 ** len(values))
+
+
+def _signed_sums(values: np.ndarray) -> np.ndarray:
+    """The sums [2^n] of all patterns of signs of `values` [n]."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums - value, sums + value])
+    return sums

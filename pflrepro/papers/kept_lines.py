@@ -129,4 +129,3 @@ def _stats(folder: Path) -> dict[str, os.stat_result]:
     with suppress(OSError), os.scandir(folder) as entries:
         return {entry.name: entry.stat() for entry in entries}
     return {}
-    return []

@@ -28,16 +28,25 @@ def test_sums_that_are_equal_but_for_rounding_count_as_equal() -> None:
     assert paired([0.1, 0.2, 0.0], [0.0, 0.0, 0.3], "permutation").p == 1.0
 
 
-def test_many_sign_flips_are_drawn_and_the_seen_one_counts() -> None:
-    rng = np.random.default_rng(1)
-    difference = rng.normal(0.4, 1, 18)
-    found = paired(difference, np.zeros(18), "permutation")
+def test_sign_flips_of_many_pairs_are_scipy_s_and_those_of_forty_counted_by_hand() -> None:
+    difference = np.random.default_rng(1).normal(0.4, 1, 18)
     exact = stats.permutation_test(
         (difference,), np.sum, permutation_type="samples", n_resamples=2**18, batch=2**16, vectorized=True
     )
-    assert found.p == pytest.approx(exact.pvalue, abs=4 * math.sqrt(exact.pvalue / 1e5))
-    assert found == paired(difference, np.zeros(18), "permutation")
-    assert paired(np.ones(30), np.zeros(30), "permutation").p == 1e-5
+    assert paired(difference, np.zeros(18), "permutation").p == pytest.approx(exact.pvalue)
+    for pairs in (30, 40):  # of equal differences: none has the other sign, then one at most
+        assert paired(np.ones(pairs), np.zeros(pairs), "permutation").p == 2 / 2**pairs
+        one_against = np.append(np.ones(pairs - 1), -1.0)
+        assert paired(one_against, np.zeros(pairs), "permutation").p == 2 * (1 + pairs) / 2**pairs
+
+
+def test_more_sign_flips_are_drawn_and_the_seen_one_counts() -> None:
+    difference = np.random.default_rng(1).normal(0.4, 1, 41)
+    found = paired(difference, np.zeros(41), "permutation")
+    halved = paired(difference[:40], np.zeros(40), "permutation").p  # exact, of nearly the same
+    assert 0.5 * halved < found.p < 2 * halved
+    assert found == paired(difference, np.zeros(41), "permutation")
+    assert paired(np.ones(41), np.zeros(41), "permutation").p == 1e-5
 
 
 def test_student_s_paired_test_is_scipy_s() -> None:

@@ -62,7 +62,8 @@ def skewed(key: str, setting: Setting, group: str = "") -> Column:
 
 
 APFL = row("APFL", "apfl/platform", key="apfl")
-DITTO = tuning.DITTO.row("fmnist")
+DITTO = tuning.DITTO.row("fmnist", "cifar100", "har")
+FEDPROX = tuning.FEDPROX.row("fmnist", "cifar100", "har")
 # Deleted examples of the platform have 0.1 for networks of the MNIST kind, our default, and 0.01 for these [author].
 PFEDME = row(
     "pFedMe",
@@ -343,7 +344,7 @@ TABLE8 = Artefact(
 
 # ---- Table 9: human activities -------------------------------------------------------------------------------------------------
 HAR_PRINTED = {"dataset": "HAR", "model": "HAR-CNN", "setting": "partition=natural(by user);N=30;rho=1"}
-GLOBAL = (row("FedAvg"), row("SCAFFOLD"), row("FedProx"), tuning.MOON.row("har"), row("FedGen"))
+GLOBAL = (row("FedAvg"), row("SCAFFOLD"), FEDPROX, tuning.MOON.row("cifar100", "har"), row("FedGen"))
 TABLE9 = Artefact(
     "dbe/table9",
     "DBE Table 9: human activities of 30 people",

@@ -49,7 +49,7 @@ PERSONALISED: tuple[Row, ...] = (
     row("FedProto"),
     GPFL,
 )
-ROWS = (row("FedAvg"), row("FedProx"), *PERSONALISED)
+ROWS = (row("FedAvg"), dbe.FEDPROX, *PERSONALISED)
 
 TABLE1 = Artefact(
     "gpfl/table1",

@@ -44,7 +44,7 @@ from pflrepro.papers.views.table import Table
 # ---- the rows ------------------------------------------------------------------------------------------------------------------------
 LOCAL = row("Local", aliases=("Local Only",))
 FEDAVG, PFEDFDA = row("FedAvg"), row("pFedFDA")
-APFL, DITTO, FEDPAC = (each.row("cifar100") for each in (tuning.APFL, tuning.DITTO, tuning.FEDPAC))
+APFL, DITTO, FEDPAC = (each.row("cifar100-50") for each in (tuning.APFL, tuning.DITTO, tuning.FEDPAC))
 FEDAVGFT = row("FedAvgFT", tune_when="end")  # the same as FINE_TUNED, as a training of its own
 FINE_TUNED = row("FedAvgFT", "fedavg", key="fedavgft", measure=tuned(epochs=5), note="measured on FedAvg's run")
 FEDBABU = row("FedBABU", tune_parts="head", tune_epochs=5, tune_when="end")

@@ -96,7 +96,7 @@ def newcomers(
         return tuned(arrived(simulation, federation, index), epochs, parts)
     if epochs == 0:
         return _tested(arrived(simulation, federation, index), "correct")
-    rounds = {"rounds": epochs, "local_epochs": 1, "every": epochs, "evaluate_after": True}
+    rounds = {"rounds": epochs, "local_epochs": 1, "local_steps": 0, "every": epochs, "evaluate_after": True}
     each = (federation.part([client]) for client in range(federation.clients))
     found = [_tested(arrived(simulation, one, index, workers=1, **rounds), "correct_after") for one in each]
     return PerClient(*(np.concatenate([getattr(one, name) for one in found]) for name in ("values", "samples")))

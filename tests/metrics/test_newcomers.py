@@ -82,10 +82,11 @@ def test_rounds_alone_of_fedavg_are_full_batch_epochs(fedavg, later) -> None:
     assert own.samples.tolist() == later.sizes("test").tolist()
 
 
-def test_own_rounds_are_those_of_a_federation_of_one(later) -> None:
-    """FedPer: the received base, the head as first drawn, two rounds of one local epoch."""
-    old = trained("fedper", local_epochs=3)
-    settings = replace(old.settings, rounds=2, local_epochs=1)
+@pytest.mark.parametrize("work", [{"local_epochs": 3}, {"local_steps": 2}])
+def test_own_rounds_are_those_of_a_federation_of_one(later, work) -> None:
+    """FedPer: the received base, the head as first drawn, two rounds of one local epoch, whatever the old clients did in one."""
+    old = trained("fedper", **work)
+    settings = replace(old.settings, rounds=2, local_epochs=1, local_steps=0)
     expected = []
     for client in range(4):
         alone = Federation(

@@ -65,17 +65,26 @@ def _check_fields(base: type, kind: type[Method]) -> None:
 def _warn_of_slips(kind: type[Method], own: list[type]) -> None:
     """Say which public functions are no hook and are called by none of the class's functions: misspelt, or another library's hooks."""
     contract = {name for base in kind.__mro__ if _ours(base) for name in vars(base) if not name.startswith("_")}
-    functions = {name: each for base in own for name, each in vars(base).items() if isinstance(each, FunctionType)}
-    called = {name for function in functions.values() for name in _names(function.__code__)}
-    for name in sorted(functions.keys() - contract - called):
+    written = [(name, each) for base in own for name, each in vars(base).items()]
+    functions = {name for name, each in written if isinstance(each, FunctionType)}
+    called = {name for _, each in written for name in _names(_code(each))}
+    for name in sorted(functions - contract - called):
         if not name.startswith("_"):
             meant = difflib.get_close_matches(name, contract, n=1, cutoff=CLOSE)
             better = f"meant: {meant[0]}?" if meant else f"if it is no hook, call it _{name}"
             log.warning("%s defines %s, which nothing calls; %s", kind.__name__, name, better)
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def _code(written: object) -> CodeType | None:
+    """Of a function, plain or in a property, a class method or the like."""
+    inside = (getattr(written, name, None) for name in ("fget", "func", "__func__"))
+    return getattr(next(filter(None, inside), written), "__code__", None)
+
+
+def _names(code: CodeType | None) -> Iterator[str]:
     """The names that a function and those inside it read."""
+    if code is None:
+        return
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -88,6 +88,9 @@ def _merge_one(store: Store, there: Store, id: str) -> Merged:
     if stays:
         return Merged(id, "kept", files=_take_along(store, theirs))
     if mine is None:
+        shipped = store.compact(id) if store.looked_into(id) else None
+        if shipped is not None and not agree(theirs.history, shipped.history):
+            store.drop_models(id)
         store.begin(id, theirs.experiment, theirs.identity)
     elif not agree(theirs.history, mine.history):  # another machine's numbers
         store.drop_models(id)

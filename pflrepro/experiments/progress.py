@@ -52,6 +52,7 @@ class Progress(Callback):
         if self.bar is not None:
             self.bar.set_postfix_str("", refresh=False)
             self.bar.initial += round
+            self.bar.total = max(self.bar.total, self.bar.n + self._length)  # seeds at other rounds go on apart
             self.to(round)
 
     def round(self, round: int, scores: Sequence[Mapping[str, float]]) -> None:

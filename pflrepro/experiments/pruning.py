@@ -99,7 +99,7 @@ def _states(store: Store, id: str, dry_run: bool) -> Freed | None:
     """Remove the kept states of a run that is done, here or in the package."""
     kept = store.states(id) if (store.folder(id) / DONE).exists() or store.looked_into(id) else {}
     size = sum(path.stat().st_size for path in kept.values())
-    if not kept or not (dry_run or _alone(store, id, lambda: store.drop_states(id)) is not None):
+    if not kept or _alone(store, id, lambda: dry_run or store.drop_states(id)) is None:
         return None
     return Freed(id, f"states after rounds {', '.join(map(str, kept))}", size)
 
@@ -115,7 +115,8 @@ def _whole(store: Store, id: str, dry_run: bool) -> Freed | None:
         shutil.rmtree(going)
         return True
 
-    return Freed(id, "a run" if done else "a half-done run", size) if dry_run or _alone(store, id, remove) else None
+    what = "models of a shipped run" if store.looked_into(id) else "a run" if done else "a half-done run"
+    return Freed(id, what, size) if _alone(store, id, lambda: dry_run or remove()) else None
 
 
 def leftovers(store: Store, *, remove: bool = False) -> list[Freed]:

@@ -38,6 +38,7 @@ PROTOCOL = ("rounds", "local_epochs", "participation", "lr")  # what can be set 
 NONE = "nothing"  # in place of a plug-in
 FIRST = {"float": 0.1, "int": 2}  # where a number of a partition starts
 MOST_CLIENTS, MOST_ROUNDS = 100, 20
+MOST_SAMPLES = 50_000  # of a set whose size is not known beforehand
 LOOK_EVERY = 0.3  # seconds between looks at what is training
 ROW = widgets.Layout(flex_flow="row wrap", align_items="center")
 
@@ -189,14 +190,18 @@ class Explorer(Displayed):
 
     def _new_kind(self) -> None:
         """Controls for the numbers of the partition's kind, and its own least size; as in the preset where it has that kind."""
-        kind, preset = KINDS[self.kind.value], DATASETS[self.dataset.value].preset
+        kind, spec = KINDS[self.kind.value], DATASETS[self.dataset.value]
+        preset = spec.preset
         known, usual = domains(kind), parse(preset.partition)
         starts = {name: FIRST[known[name].kind.__name__] for name in kind.fields()}
         self._partition_options = ""
         if usual.kind == kind.kind:
             starts, self._partition_options = {name: getattr(usual, name) for name in kind.fields()}, usual.options
-        classes = DATASETS[self.dataset.value].classes
-        self.partition_numbers = {name: slider(name, known[name], value, classes) for name, value in starts.items()}
+        # whole numbers count classes, but for a client's samples
+        most = {"size": (spec.samples or MOST_SAMPLES) // self.clients.value}
+        self.partition_numbers = {
+            name: slider(name, known[name], value, most.get(name, spec.classes)) for name, value in starts.items()
+        }
         for each in self.partition_numbers.values():
             each.observe(lambda _: self._redraw(), "value")
         self._numbers_box.children = tuple(self.partition_numbers.values())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -181,7 +181,6 @@ def stacked_scores(models: Sequence[ClientModel]) -> tuple[Callable[[Tensor], Te
     trees = [Tree(params=model.params, statistics=model.statistics, info=model.row.info).flat() for model in models]
     same = {path for path, leaf in trees[0].items() if all(_is(tree[path], leaf) for tree in trees)}
     shared = fast_layout(Tree.of_paths({path: trees[0][path] for path in same}))
-    own = {path: torch.stack([tree[path] for tree in trees]) for path in trees[0] if path not in same}
     index = torch.arange(len(models), device=next(iter(trees[0].values())).device)
 
     def one(leaves: dict[str, Tensor], _: Tensor, x: Tensor) -> Tensor:
@@ -191,8 +190,12 @@ def stacked_scores(models: Sequence[ClientModel]) -> tuple[Callable[[Tensor], Te
         )
         return first.program.method.predict(model.params, x, model.context)
 
+    @cache  # stacked when it is first called: a CPU takes one model after the other
+    def own() -> dict[str, Tensor]:
+        return {path: torch.stack([tree[path] for tree in trees]) for path in trees[0] if path not in same}
+
     def together(x: Tensor) -> Tensor:
-        return vmap(one, in_dims=(0, 0, None))(own, index, x)
+        return vmap(one, in_dims=(0, 0, None))(own(), index, x)
 
     base = {path for path in trees[0] if path.startswith(("params/base/", "statistics/"))}
     return together, base <= same

@@ -18,7 +18,7 @@ from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Run
 from pflrepro.metrics import accuracy, fairness
-from pflrepro.metrics.cost import rounds_of_time, timing
+from pflrepro.metrics.cost import rounds_of_time
 from pflrepro.metrics.curves import iterations_to_convergence, largest_loss, mean_loss, rounds_to
 from pflrepro.metrics.selection import check_rule
 
@@ -306,7 +306,7 @@ def minutes_of(rounds: int) -> Measure:
 
 
 def _total_minutes(evidence: Evidence) -> Value:
-    return Value(float(timing(evidence.history).total) / 60.0)
+    return Value(_iterations(evidence).number * _by_round(evidence.history).number / 60.0)
 
 
 TOTAL_MINUTES = Measure(

@@ -16,7 +16,7 @@ from pflrepro.experiments.result import Run
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.curves import unfinished
 from pflrepro.papers.artefact import INSTEAD, LEVELS, SAME, STAND_IN, Artefact, Column, Row
-from pflrepro.papers.availability import missing_data, missing_part
+from pflrepro.papers.availability import missing_data
 from pflrepro.papers.claims import Grid, best
 from pflrepro.papers.judging import Counts, Outcome, judge
 from pflrepro.papers.measures import Evidence, Measure, Value
@@ -98,9 +98,6 @@ class Studied:
         if row.setting and not self.scale.stand_in:
             setting = setting.with_(**dict(row.setting))
         algorithm = column.method(row)
-        lacking = missing_part(algorithm, setting.dataset, setting.model)
-        if lacking is not None:
-            raise UserError(lacking)
         options = row.options_on(setting.model, setting.dataset) | dict(column.options)
         options |= self.scale.options.get(row.key, {})
         changes = self.scale.changes(setting)

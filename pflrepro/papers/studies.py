@@ -94,7 +94,7 @@ class Study(Studied):
         With a launcher the runs are a sweep (`pflrepro.sweep`): in processes, or on a cluster that shares the store; of an artefact of
         times only with `serial`, or a function of one's own. `callbacks`: as `pflrepro.run`'s.
 
-        Cells whose data are not at hand, which a warning says, or whose parts are not in the package stay `not run`; if nothing at all
+        Cells whose data are not at hand, which a warning says, or that cannot be built stay `not run`; if nothing at all
         can be run, the error says why.
         """
         if self.artefact.timed and isinstance(launcher, str) and launcher != "serial":

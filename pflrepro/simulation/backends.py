@@ -114,13 +114,14 @@ def _are_timings(found: Any) -> bool:
 def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     """Seconds that `backend` would take for the first round's local training, from a timing of a few batches.
 
-    A batch of a row is timed on some clients, after a call that warms up; no state is touched. The loop's workers share what is
-    worth sharing, see `RowPool.duration`.
+    A batch of a row is timed on some clients, by one process, after a call that warms up; no state is touched. What of it the loop's
+    workers would share is worked out, see `RowPool.duration`.
     """
+    timed = Loop(1) if isinstance(backend, Loop) else backend
     as_others = replace(dispatcher.settings, first_steps=0, first_weights="common")
     dispatcher = replace(dispatcher, settings=as_others)
     clock = dispatcher.clock(0)
-    program = dispatcher.program(backend)
+    program = dispatcher.program(timed)
     phases = program.phases(clock)
     cohorts = [dispatcher.cohort(replica, 0) for replica in dispatcher.replicas]
     launch = dispatcher.launch(program, clock, cohorts, phases)
@@ -128,9 +129,9 @@ def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     short = launch.part(np.argsort(-load, kind="stable")[:TRIAL_ROWS])
     short.tables = [table.first(TRIAL_STEPS) for table in short.tables]
     short.score_after = short.score_absent = False
-    backend.participate(program, short)
+    timed.participate(program, short)
     started = time.perf_counter()
-    backend.participate(program, short)
+    timed.participate(program, short)
     batches = max(1, sum(int(table.steps.sum()) for table in short.tables))
     seconds = (time.perf_counter() - started) / batches
     return backend.pool.duration(program, load, seconds) if isinstance(backend, Loop) else seconds * float(load.sum())

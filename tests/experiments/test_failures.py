@@ -164,6 +164,12 @@ def test_a_function_that_nothing_calls_is_told_once(written, caplog) -> None:
         "    def loss(self, *arguments):\n        return [self.losses() for _ in (1,)] and super().loss(*arguments)\n\n"
         "    def server_update(self):\n        return 1\n\n"
         "    def _schedule(self):\n        return 1\n"
+        "    def horizon(self):\n        return 1\n\n"
+        "    @property\n    def knows_rounds(self):\n        return self.horizon() > 0\n\n\n"
+        f"{FROZEN}class Own(Own):\n"
+        "    def aggregate(self, *arguments):\n        return self.mixed(super().aggregate(*arguments))\n\n"
+        "    def mixed(self, server):\n        return server\n\n"
+        "    def loss(self, *arguments):\n        return super().loss(*arguments)\n"
     )
     for _ in range(2):
         build_method("own_method:Own")

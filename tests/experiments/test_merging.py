@@ -12,6 +12,7 @@ import pytest
 from helpers.runs import put
 
 from pflrepro.errors import UserError
+from pflrepro.experiments import compact
 from pflrepro.experiments.merging import Merged, merge
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.run import run
@@ -147,6 +148,20 @@ def test_a_full_disk_leaves_nothing_half_written_and_a_repeat_goes_on(store, oth
         shutil.rmtree(store.root)
     monkeypatch.setattr(os, "replace", replace)
     assert [what for what, _ in told(merge(store, other.root))] == ["taken", "taken"]
+
+
+@pytest.mark.parametrize("numbers", [(10, 20, 30, 40, 50), (11, 21, 31, 41, 51)])
+def test_models_of_a_shipped_run_do_not_answer_for_other_numbers(numbers, store, other, make, tmp_path):
+    shipped = put(store, make.experiment(), 10, 20, 30, 40, 50)
+    here = Store(tmp_path / "here", behind=tmp_path / "shipped")
+    compact.export(shipped, here.behind)
+    here.begin(shipped.id, shipped.experiment, shipped.identity)
+    here.reading(here.compact(shipped.id), ASKED, lambda: {"x": np.zeros(1)})
+    assert here.looked_into(shipped.id)
+    other.reading(put(other, make.experiment(), *numbers), ASKED, lambda: {"x": np.ones(1)})
+    assert [what for what, _ in told(merge(here, other.root))] == ["taken"]
+    same = numbers[0] == 10
+    assert here.reading(here.get(shipped.id), ASKED, lambda: pytest.fail("measured again"))["x"] == [0 if same else 1]
 
 
 def test_a_merge_that_is_stopped_leaves_no_history_with_the_readings_of_another(store, other, make, monkeypatch):

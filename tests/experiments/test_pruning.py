@@ -49,6 +49,8 @@ def test_what_is_old_goes_and_what_somebody_trains_stays(store, aged):
     before = bytes_of(store)
     lock = store.lock(aged[1])
     assert lock.acquire()
+    assert prune(store, runs=True, older_than=month, dry_run=True) == promised[:2], "what is trained is not promised"
+    assert aged[1] not in [freed.id for freed in prune(store, states=True, dry_run=True)]
     assert prune(store, runs=True, older_than=month) == promised[:2]
     lock.release()
     assert bytes_of(store) == before - sum(freed.size for freed in promised[:2])
@@ -133,5 +135,7 @@ def test_the_models_of_a_shipped_run_can_go(store, fake, make, tmp_path):
     behind.begin(made.id, made.experiment, made.identity)
     behind.keep_state(made.id, store.state(made.id, 4))  # as after a look into its models
     assert behind.unfinished() == 0 and store.unfinished() == 0
+    whole = prune(behind, runs=True, keep_under=0, dry_run=True)
+    assert [freed.what for freed in whole] == ["models of a shipped run"]
     assert [freed.what for freed in prune(behind, states=True)] == ["states after rounds 4"]
     assert not behind.states(made.id)

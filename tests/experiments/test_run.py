@@ -421,6 +421,8 @@ def test_the_bar_starts_where_a_resumed_run_is_and_forgets_rounds_that_are_not_t
         progress.round(4, [])
         progress.end([])
         assert (progress.bar.n, progress.bar.total) == (8, 8)
+        progress.start(identify([make.experiment(rounds=4)]), 1)  # of a pack whose seeds are at other rounds
+        assert (progress.bar.n, progress.bar.total) == (9, 12)
 
 
 @pytest.mark.parametrize("stopped_in", [0, 2])

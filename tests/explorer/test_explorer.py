@@ -43,6 +43,9 @@ def test_kinds_of_partitions_bring_their_numbers(explorer: Explorer) -> None:
     assert set(explorer.partition_numbers) == {"rho", "tau"}
     explorer.kind.value = "iid"
     assert explorer.partition == "iid" and explorer.partition_numbers == {}
+    explorer.kind.value = "fixed-size"
+    explorer.partition_numbers["size"].value = 63
+    assert explorer.partition == "fixed-size:0.1,63" and "63 to 63 samples" in text(explorer._bubbles.value)
     explorer.kind.value = "pfedfda-dirichlet"
     assert explorer.least.value == 63 and explorer.experiment.data.min_size is None  # its own
 

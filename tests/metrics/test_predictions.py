@@ -110,6 +110,14 @@ def test_what_is_the_same_for_all_clients_goes_through_once(monkeypatch) -> None
     np.testing.assert_allclose(predict(simulation).ensemble, whole.ensemble, rtol=0, atol=1e-12)
 
 
+def test_models_that_are_taken_one_after_the_other_are_not_stacked(monkeypatch) -> None:
+    """Of a hundred ResNets the stack would be some gigabytes."""
+    simulation, stack, stacked = run("local"), torch.stack, []
+    monkeypatch.setattr(torch, "stack", lambda leaves, *how: stacked.append(leaves[0].shape) or stack(leaves, *how))
+    predict(simulation)
+    assert {shape[-1] for shape in stacked} == {federation().classes}, "scores alone"
+
+
 def test_a_client_without_test_samples_has_an_empty_part() -> None:
     found = predict(run("fedavg"))
     assert [part.stop - part.start for part in found.parts] == [4, 4, 4, 5, 0]

@@ -83,7 +83,7 @@ def test_every_cell_has_numbers_verdict_and_runs_or_says_that_it_was_not_run(stu
     assert all(id[:8] in dbe and f'href="#run-{id}"' in text and f"pflrepro show {id[:8]}" in text for id in runs)
     assert cells.count("<polyline") == 6  # one line a seed
     missing = [line for line in lines if "– not run" in line]
-    assert len(missing) == 4 and sum("method absent not in the package" in line for line in missing) == 2
+    assert len(missing) == 4 and sum("unknown algorithm" in line for line in missing) == 2
     assert "2 of 6 cells at scale paper; claims: 1 ✓ kept" in text
 
 

@@ -41,7 +41,7 @@ def test_every_cell_is_listed_with_nothing_run(make) -> None:
 
 def test_what_is_absent_says_why(make) -> None:
     found = make()
-    assert line(found, "Nothing")["reason"] == "method absent not in the package"
+    assert line(found, "Nothing")["reason"].startswith("unknown algorithm 'absent'; valid: ")
     assert line(found, "FedAvg")["reason"] == "no finished run in the store"
     assert line(found, "FedAvg", "two classes: FMNIST")["reason"] == "not part of the scale fast"
     assert line(found, "Nothing")["source"] == "no published number"
@@ -345,9 +345,7 @@ def test_missing_proxy_data_are_missing_data(make, tmp_path: Path) -> None:
 
 
 def test_nothing_possible_is_an_error_that_says_why(make) -> None:
-    with pytest.raises(
-        UserError, match=r"^nothing of demo/fake at scale paper can be run: method absent not in the package$"
-    ):
+    with pytest.raises(UserError, match=r"^nothing of demo/fake at scale paper can be run: unknown algorithm 'absent'"):
         make("paper", methods=["absent"]).run(progress=False)
 
 

@@ -10,6 +10,8 @@ from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.errors import UserError
 from pflrepro.simulation import backends
 from pflrepro.simulation.batched import Batched
+from pflrepro.simulation.row_pool import RowPool
+from pflrepro.simulation.workers import Workers
 
 
 def test_the_choice_is_recorded(start) -> None:
@@ -33,6 +35,14 @@ def test_auto_times_once_so_that_the_same_call_takes_the_same_backend(start, mon
     monkeypatch.setattr(backends, "predicted_round", lambda *_: next(seconds))
     assert [start(FedAvg(), backend="auto").backend.name for _ in range(3)] == ["batched"] * 3
     assert start(FedAvg(), backend="auto", batch_size=3).backend.name == "loop", "timed apart"
+
+
+def test_the_timing_behind_auto_is_of_one_process(start, monkeypatch) -> None:
+    """What two workers would share of it is worked out once, not measured and then divided again."""
+    monkeypatch.setattr(RowPool, "_pays", lambda pool, *_: pool.workers.count > 1)
+    monkeypatch.setattr(RowPool, "duration", lambda pool, program, load, seconds: float(pool.workers.count))
+    monkeypatch.setattr(Workers, "stack", lambda *_: pytest.fail("handed to workers"))
+    assert start(FedAvg(), backend="auto", workers=2).facts["predicted_seconds_a_round"]["loop"] == 2.0
 
 
 def test_a_resume_keeps_the_backend_that_auto_chose(start) -> None:

@@ -129,7 +129,9 @@ DITTO = Tuning(
     *("Ditto", "proximal", "lambda", "[FDA C.2; off]"),
     (
         _scarce((0.05, 0.1, 0.5, 1.0, 2.0), 0.1, 0.1, personal_epochs=5),
-        *(_choice(*where, _LAMBDAS, usual=1.0, chosen=1.0) for where in (_FMNIST, _CIFAR100, _HAR)),
+        _choice(*_FMNIST, _LAMBDAS, usual=1.0, chosen=1.0),
+        _choice(*_CIFAR100, _LAMBDAS, usual=1.0, chosen=0.1),
+        _choice(*_HAR, _LAMBDAS, usual=1.0, chosen=1.0),
     ),
 )
 FEDPROX = Tuning(

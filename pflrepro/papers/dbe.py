@@ -344,7 +344,7 @@ TABLE8 = Artefact(
 
 # ---- Table 9: human activities -------------------------------------------------------------------------------------------------
 HAR_PRINTED = {"dataset": "HAR", "model": "HAR-CNN", "setting": "partition=natural(by user);N=30;rho=1"}
-GLOBAL = (row("FedAvg"), row("SCAFFOLD"), FEDPROX, tuning.MOON.row("cifar100", "har"), row("FedGen"))
+GLOBAL = (row("FedAvg"), row("SCAFFOLD"), FEDPROX, tuning.MOON.row("har"), row("FedGen"))
 TABLE9 = Artefact(
     "dbe/table9",
     "DBE Table 9: human activities of 30 people",

@@ -124,7 +124,7 @@ def _choice(key: str, setting: Setting, values: tuple[float, ...], usual: float,
 _FMNIST = ("fmnist", FMNIST_PRACTICAL.share(0.25))
 _CIFAR100 = ("cifar100", CIFAR100_PRACTICAL.share(0.25))
 _HAR = ("har", HAR_USERS)
-_LAMBDAS, _MUS = (0.1, 1.0, 2.0), (0.01, 0.1, 1.0)
+_LAMBDAS = (0.1, 1.0, 2.0)
 DITTO = Tuning(
     *("Ditto", "proximal", "lambda", "[FDA C.2; off]"),
     (
@@ -141,11 +141,8 @@ FEDPROX = Tuning(
 APFL = Tuning("APFL", "alpha", "alpha", "[FDA C.2]", (_scarce((0.25, 0.5, 0.75, 1.0), 0.5, 0.25),), rounds=200)
 MOON = Tuning(
     *("MOON", "mu", "mu", "[BR A]"),
-    (
-        _choice(*_CIFAR100, _MUS, usual=1.0, chosen=1.0),
-        # With 1 nothing is learned: the features get shorter from round to round, until every answer is the same.
-        _choice(*_HAR, _MUS, usual=1.0, chosen=0.1),
-    ),
+    # With 1 nothing is learned: the features get shorter from round to round, until every answer is the same.
+    (_choice(*_HAR, (0.01, 0.1, 1.0), usual=1.0, chosen=0.1),),
 )
 # Printed for the other networks [recalled]: 50, 1, 0.1, of a grid of twelve. Before round 50 DBE is behind FedAvg here.
 DBE = Tuning(

@@ -230,7 +230,9 @@ def test_seconds_of_the_clients_alone_and_minutes_of_200_rounds() -> None:
     assert (found.number, found.each) == (pytest.approx(17 / 3), "tested rounds")
     assert (found.clients.tolist(), found.weights.tolist()) == ([5.0, 7.0], [2.0, 1.0])
     assert minutes_of(200).of(of_history(history)).number == pytest.approx(200 * 20 / 3 / 60)
-    assert TOTAL_MINUTES.of(of_history(history)).number == pytest.approx(4 * 20 / 3 / 60), "to the best round, tests apart"
+    assert TOTAL_MINUTES.of(of_history(history)).number == pytest.approx(4 * 20 / 3 / 60), (
+        "to the best round, tests apart"
+    )
     short = LOCAL_SECONDS.of(of_history({name: each[:2] if each.size > 1 else each for name, each in history.items()}))
     assert (short.number, short.clients.tolist()) == (90.0, [90.0])
     twice = {"round": np.arange(5), "seconds": np.array([0.0, 9, 1, 8, 3]), "seconds_aggregation": np.zeros(5)}

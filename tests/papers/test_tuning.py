@@ -69,13 +69,13 @@ def test_the_papers_rows_have_the_chosen_value_and_say_who_tuned_it(
 def test_a_value_that_was_chosen_on_one_data_set_is_not_another_ones() -> None:
     row = find("gpfl/table3").row("ditto")
     assert row == find("dbe/table9").row("ditto")
-    assert row.note == "lambda = 1 on fmnist, cifar100, har, not printed, tuned by us (results/tuning-ditto)"
+    assert row.note == "lambda = 1 on fmnist, har; 0.1 on cifar100, not printed, tuned by us (results/tuning-ditto)"
     assert row.options_on("cnn4", "fmnist") == {"proximal": 1.0}
+    assert row.options_on("cnn4", "cifar100") == {"proximal": 0.1}
     assert row.options_on("cnn4", "tiny-imagenet") == row.options_on("fasttext", "agnews") == {}
     moon = find("dbe/table4").row("moon")
-    assert moon.note == "mu = 1 on cifar100; 0.1 on har, not printed, tuned by us (results/tuning-moon)"
-    assert moon.options_on("cnn4", "cifar100") == {"mu": 1.0}
-    assert moon.options_on("har-cnn", "har-interleaved") == {"mu": 0.1}
+    assert moon.note == "mu = 0.1 on har, not printed, tuned by us (results/tuning-moon)"
+    assert moon.options_on("cnn4", "cifar100") == {}
 
 
 def test_the_unit_of_columns_with_two_rules_stands_once_and_in_no_head(tmp_path: Path) -> None:

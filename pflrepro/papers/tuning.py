@@ -30,6 +30,7 @@ class Choice:
         chosen: what the committed table decides.
         data: data sets on which it holds; (): all of the paper's.
         fixed: other options that the paper prints.
+        used: whether the tables' runs have been trained with it; until then their rows have the usual value.
     """
 
     key: str
@@ -40,6 +41,7 @@ class Choice:
     chosen: float
     data: tuple[str, ...] = ()
     fixed: Mapping[str, int] = field(default_factory=dict)
+    used: bool = True
 
     def column(self) -> Column:
         """Tested on held-out samples, by the paper's measure."""
@@ -77,7 +79,7 @@ class Tuning:
     def row(self, *keys: str, **more: Any) -> Row:
         """The method's row in a paper's tables, with what the columns `keys` decided; `more`: as of `artefact.row`."""
         by_data, everywhere, where = {}, {}, {}
-        for choice in (each for each in self.choices if each.key in keys):
+        for choice in (each for each in self.choices if each.key in keys and each.used):
             chosen = {self.option: choice.chosen, **choice.fixed}
             by_data |= dict.fromkeys(choice.data, chosen)
             everywhere |= {} if choice.data else chosen
@@ -90,7 +92,8 @@ class Tuning:
         """The table whose rows are the values, its columns the data sets."""
         values = sorted({value for choice in self.choices for value in choice.values})
         said = "; ".join(
-            f"{choice.setting.label}: {self.symbol} = {choice.chosen:g} (usual {choice.usual:g})"
+            f"{choice.setting.label}: {self.symbol} = {choice.chosen:g} (usual {choice.usual:g}"
+            f"{')' if choice.used else ', which the tables still have)'}"
             for choice in self.choices
         )
         return Artefact(
@@ -130,7 +133,7 @@ DITTO = Tuning(
     (
         _scarce((0.05, 0.1, 0.5, 1.0, 2.0), 0.1, 0.1, personal_epochs=5),
         _choice(*_FMNIST, _LAMBDAS, usual=1.0, chosen=1.0),
-        _choice(*_CIFAR100, _LAMBDAS, usual=1.0, chosen=0.1),
+        replace(_choice(*_CIFAR100, _LAMBDAS, usual=1.0, chosen=0.1), used=False),
         _choice(*_HAR, _LAMBDAS, usual=1.0, chosen=1.0),
     ),
 )

@@ -87,13 +87,11 @@ def _merge_one(store: Store, there: Store, id: str) -> Merged:
         return Merged(id, "kept")
     if stays:
         return Merged(id, "kept", files=_take_along(store, theirs))
-    if mine is None:
-        shipped = store.compact(id) if store.looked_into(id) else None
-        if shipped is not None and not agree(theirs.history, shipped.history):
-            store.drop_models(id)
-        store.begin(id, theirs.experiment, theirs.identity)
-    elif not agree(theirs.history, mine.history):  # another machine's numbers
+    looked_at = mine or (store.compact(id) if store.looked_into(id) else None)
+    if looked_at is not None and not agree(theirs.history, looked_at.history):  # another machine's numbers
         store.drop_models(id)
+    if mine is None:
+        store.begin(id, theirs.experiment, theirs.identity)
     store.finish(id, theirs.experiment, theirs.history, theirs.environment)
     return Merged(id, "taken" if mine is None else "replaced", files=_take_along(store, theirs))
 

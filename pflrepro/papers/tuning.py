@@ -78,8 +78,8 @@ class Tuning:
 
     def row(self, *keys: str, **more: Any) -> Row:
         """The method's row in a paper's tables, with what the columns `keys` decided; `more`: as of `artefact.row`."""
-        by_data, everywhere, where = {}, {}, {}
-        for choice in (each for each in self.choices if each.key in keys and each.used):
+        known, by_data, everywhere, where = {each.key: each for each in self.choices}, {}, {}, {}
+        for choice in (known[key] for key in keys if known[key].used):
             chosen = {self.option: choice.chosen, **choice.fixed}
             by_data |= dict.fromkeys(choice.data, chosen)
             everywhere |= {} if choice.data else chosen
@@ -118,9 +118,9 @@ def _scarce(values: tuple[float, ...], usual: float, chosen: float, **fixed: int
     return Choice("cifar100-50", SCARCE_CIFAR100, FDA_ACCURACY, values, usual, chosen, fixed=fixed)
 
 
-def _choice(key: str, setting: Setting, values: tuple[float, ...], usual: float, chosen: float) -> Choice:
+def _choice(key: str, setting: Setting, values: tuple[float, ...], usual: float, chosen: float, **how: bool) -> Choice:
     """A data set of DBE's and GPFL's tables."""
-    return Choice(key, setting, ACCURACY, values, usual, chosen, data=(setting.dataset,))
+    return Choice(key, setting, ACCURACY, values, usual, chosen, data=(setting.dataset,), **how)
 
 
 # A quarter of the training samples, as at the tables' scale `fast`; HAR has few and is taken whole.
@@ -133,7 +133,7 @@ DITTO = Tuning(
     (
         _scarce((0.05, 0.1, 0.5, 1.0, 2.0), 0.1, 0.1, personal_epochs=5),
         _choice(*_FMNIST, _LAMBDAS, usual=1.0, chosen=1.0),
-        replace(_choice(*_CIFAR100, _LAMBDAS, usual=1.0, chosen=0.1), used=False),
+        _choice(*_CIFAR100, _LAMBDAS, usual=1.0, chosen=0.1, used=False),
         _choice(*_HAR, _LAMBDAS, usual=1.0, chosen=1.0),
     ),
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pflrepro.errors import UserError
+from pflrepro.metrics import comparison as module
 from pflrepro.metrics.comparison import holm, merged, paired
 
 
@@ -40,13 +41,14 @@ def test_sign_flips_of_many_pairs_are_scipy_s_and_those_of_forty_counted_by_hand
         assert paired(one_against, np.zeros(pairs), "permutation").p == 2 * (1 + pairs) / 2**pairs
 
 
-def test_more_sign_flips_are_drawn_and_the_seen_one_counts() -> None:
-    difference = np.random.default_rng(1).normal(0.4, 1, 41)
-    found = paired(difference, np.zeros(41), "permutation")
-    halved = paired(difference[:40], np.zeros(40), "permutation").p  # exact, of nearly the same
-    assert 0.5 * halved < found.p < 2 * halved
-    assert found == paired(difference, np.zeros(41), "permutation")
+def test_more_sign_flips_are_drawn_and_the_seen_one_counts(monkeypatch) -> None:
     assert paired(np.ones(41), np.zeros(41), "permutation").p == 1e-5
+    difference = np.random.default_rng(1).normal(0.4, 1, 18)
+    exact = paired(difference, np.zeros(18), "permutation").p
+    monkeypatch.setattr(module, "EXACT_PAIRS", 17)
+    found = paired(difference, np.zeros(18), "permutation")
+    assert found.p == pytest.approx(exact, abs=4 * math.sqrt(exact / 1e5))
+    assert found == paired(difference, np.zeros(18), "permutation")
 
 
 def test_student_s_paired_test_is_scipy_s() -> None:

@@ -30,7 +30,6 @@ class Choice:
         chosen: what the committed table decides.
         data: data sets on which it holds; (): all of the paper's.
         fixed: other options that the paper prints.
-        used: whether the tables' runs have been trained with it; until then their rows have the usual value.
     """
 
     key: str
@@ -41,7 +40,6 @@ class Choice:
     chosen: float
     data: tuple[str, ...] = ()
     fixed: Mapping[str, int] = field(default_factory=dict)
-    used: bool = True
 
     def column(self) -> Column:
         """Tested on held-out samples, by the paper's measure."""
@@ -79,7 +77,7 @@ class Tuning:
     def row(self, *keys: str, **more: Any) -> Row:
         """The method's row in a paper's tables, with what the columns `keys` decided; `more`: as of `artefact.row`."""
         known, by_data, everywhere, where = {each.key: each for each in self.choices}, {}, {}, {}
-        for choice in (known[key] for key in keys if known[key].used):
+        for choice in (known[key] for key in keys):
             chosen = {self.option: choice.chosen, **choice.fixed}
             by_data |= dict.fromkeys(choice.data, chosen)
             everywhere |= {} if choice.data else chosen
@@ -92,8 +90,7 @@ class Tuning:
         """The table whose rows are the values, its columns the data sets."""
         values = sorted({value for choice in self.choices for value in choice.values})
         said = "; ".join(
-            f"{choice.setting.label}: {self.symbol} = {choice.chosen:g} (usual {choice.usual:g}"
-            f"{')' if choice.used else ', which the tables still have)'}"
+            f"{choice.setting.label}: {self.symbol} = {choice.chosen:g} (usual {choice.usual:g})"
             for choice in self.choices
         )
         return Artefact(
@@ -118,9 +115,9 @@ def _scarce(values: tuple[float, ...], usual: float, chosen: float, **fixed: int
     return Choice("cifar100-50", SCARCE_CIFAR100, FDA_ACCURACY, values, usual, chosen, fixed=fixed)
 
 
-def _choice(key: str, setting: Setting, values: tuple[float, ...], usual: float, chosen: float, **how: bool) -> Choice:
+def _choice(key: str, setting: Setting, values: tuple[float, ...], usual: float, chosen: float) -> Choice:
     """A data set of DBE's and GPFL's tables."""
-    return Choice(key, setting, ACCURACY, values, usual, chosen, data=(setting.dataset,), **how)
+    return Choice(key, setting, ACCURACY, values, usual, chosen, data=(setting.dataset,))
 
 
 # A quarter of the training samples, as at the tables' scale `fast`; HAR has few and is taken whole.
@@ -133,7 +130,7 @@ DITTO = Tuning(
     (
         _scarce((0.05, 0.1, 0.5, 1.0, 2.0), 0.1, 0.1, personal_epochs=5),
         _choice(*_FMNIST, _LAMBDAS, usual=1.0, chosen=1.0),
-        _choice(*_CIFAR100, _LAMBDAS, usual=1.0, chosen=0.1, used=False),
+        _choice(*_CIFAR100, _LAMBDAS, usual=1.0, chosen=0.1),
         _choice(*_HAR, _LAMBDAS, usual=1.0, chosen=1.0),
     ),
 )

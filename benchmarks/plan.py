@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store, timings = Store(arguments.store or folder), Timings(Path(folder))
+        # what came with the package is trained anew
+        store = Store(arguments.store or folder, behind=Path(folder) / "nothing")
+        timings = Timings(Path(folder))
         rows = [compared(name, arguments.scale, arguments.data_root, store, timings) for name in arguments.artefacts]
     records.write(
         arguments.out,

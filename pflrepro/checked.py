@@ -75,7 +75,9 @@ class Domain:
         return value
 
     def parse(self, name: str, text: str) -> Any:
-        """`check` of what was typed."""
+        """`check` of what was typed; `UserError` for a field whose type says nothing of how to read it, such as `int | None`."""
+        if self.kind is object:
+            raise UserError(f"{name} is no number, no word and not true or false: it can be given in Python alone")
         value: Any = text
         try:
             if self.kind is bool:

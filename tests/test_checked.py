@@ -83,6 +83,7 @@ def test_texts_are_read_in_the_type_of_the_field(name: str, text: str, value: ob
         ("epochs", "1" + "0" * 400, f"epochs must be a whole number >= 0 and <= 1,000,000, not 1{'0' * 400}"),
         ("width", "1000001", "width must be a whole number >= 1 and <= 1,000,000, not 1000001"),
         ("adaptive", "yes", "adaptive must be true or false, not 'yes'"),
+        ("rows", "3", "rows is no number, no word and not true or false: it can be given in Python alone"),
     ],
 )
 def test_a_text_that_cannot_be_read_is_named_as_it_was_typed(name: str, text: str, message: str) -> None:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pflrepro.algorithms.contract import Method, mean
+from pflrepro.algorithms.contract import Method, cross_entropy, mean
 from pflrepro.algorithms.phases import Clock, Part, Phase
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import AtLeastOne, NonNegative
@@ -39,7 +39,7 @@ class DANN(Method):
         hidden: width of D; 256 [BR].
     """
 
-    revision: ClassVar[int] = 2  # 2: labels by place in the cohort, which `dann/fedbr` has
+    revision: ClassVar[int] = 3  # 2: labels by place in the cohort, which `dann/fedbr` has; 3: `train_loss` without D's
 
     weight: NonNegative = 0.01
     hidden: AtLeastOne = 256
@@ -76,7 +76,8 @@ class DANN(Method):
     def loss(self, params: Tree, local: Tree, batch: Tree, ctx: Context) -> tuple[Tensor, Tree]:
         if ctx.phase is not None and ctx.phase.train == _ALONE:
             out = self.forward(params, batch.x, ctx)
-            return self.domain_loss(params, out.z, batch, ctx), out
+            fit = Tree(fit=cross_entropy(out.logits, batch))  # what is recorded, as of the other steps
+            return self.domain_loss(params, out.z, batch, ctx), out | fit
         value, out = super().loss(params, local, batch, ctx)
         return value - self.weight * self.domain_loss(params, out.z, batch, ctx), out
 

@@ -13,6 +13,7 @@ from pflrepro.algorithms.contract import Method, mean, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import AtLeastOne, Between, Count, NonNegative
+from pflrepro.errors import UserError
 from pflrepro.products import linear
 from pflrepro.trees import Tree
 
@@ -47,6 +48,10 @@ class FedGen(Method):
     rows: Annotated[int, Between(2)] = 10  # of one alone batch statistics are 0
 
     def layout(self, setup: Setup) -> dict[str, Part]:
+        if setup.parts["head"].buffers.has_leaves():
+            raise UserError(
+                "FedGen's server asks the clients' heads, and has no running statistics for a batch norm in them"
+            )
         generator = Tree(
             first=setup.module("fedgen/first", lambda: nn.Linear(self.noise + setup.classes, self.hidden, bias=False)),
             norm=setup.module("fedgen/norm", lambda: nn.BatchNorm1d(self.hidden)),

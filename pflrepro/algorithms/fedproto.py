@@ -13,7 +13,9 @@ from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree
 
-_ABSENT = -1e9  # the score of a class without a prototype: below every true one, and finite
+_BEHIND = (
+    20.0  # how far a class without a prototype scores below the lowest that has one: never the answer, and no odd loss
+)
 
 
 @dataclass(frozen=True)
@@ -74,4 +76,7 @@ class FedProto(Method):
         z, c, has = self.forward(params, x, ctx).z, params.prototypes.c, params.prototypes.has
         # -(1/K) ||z - c||^2 without ||z||^2, which is the same for all classes of a sample
         nearness = (2 * z @ c.T - (c**2).sum(1)) / c.shape[1]
-        return torch.where(has > 0, nearness, _ABSENT)
+        there = has > 0
+        lowest = torch.where(there, nearness, torch.inf).amin(1, keepdim=True)
+        absent = torch.where(there.any(), lowest - _BEHIND, torch.zeros_like(lowest))
+        return torch.where(there, nearness, absent)

@@ -199,7 +199,8 @@ class GPFL(ConditionalValve, CategoryEmbeddings):
         return super().init_client(setup, info) | Tree(condition=nothing, seen=setup.zeros() - 1)
 
     def send(self, server: Tree, cohort: Tree) -> tuple[Tree, Tree]:
-        return server, Tree()
+        common, own = super().send(server, cohort)
+        return common | server.only(["previous", "t"]), own
 
     def received(self, common: Tree, own: Tree) -> Tree:
         known = ["previous", "t"]  # from the round before, and by counting

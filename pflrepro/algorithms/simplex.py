@@ -12,14 +12,16 @@ def minimise(matrix: np.ndarray) -> np.ndarray:
 
     With A = L L', the solution is x / sum(x), x = argmin ||L' x - L^-1 1||^2 over x >= 0: both problems ask that A x be
     constant where x > 0 and no smaller elsewhere. An active-set method finds it in finitely many steps. Where several
-    solutions exist, the shortest is taken (all equal for A = 0), by a ridge of 1e-10 times the mean diagonal.
+    solutions exist, the shortest is taken (all equal for A = 0, and for an A that is not finite), by a ridge of 1e-10 times the mean
+    diagonal.
     """
     from scipy.linalg import solve_triangular  # half a second that every command would take, as it looks at all methods
     from scipy.optimize import nnls
 
     matrix = np.asarray(matrix, dtype=np.float64)
     scale = float(np.trace(matrix)) / len(matrix)
-    scaled = matrix / scale if scale > 0 else np.zeros_like(matrix)
+    known = scale > 0 and np.isfinite(matrix).all()
+    scaled = matrix / scale if known else np.zeros_like(matrix)
     lower = np.linalg.cholesky(scaled + RIDGE * np.eye(len(matrix)))
     x, _ = nnls(lower.T, solve_triangular(lower, np.ones(len(matrix)), lower=True))
     return x / x.sum()

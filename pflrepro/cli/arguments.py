@@ -47,6 +47,8 @@ def read(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
     option = next((item.split("=")[0] for item in rest if item.startswith("-")), None)
     if option is None:
         raise UserError(f"unexpected argument {rest[0]!r} (see {verb.prog} --help)")
+    if any(option in action.option_strings for action in verb._actions):
+        raise UserError(f"{option} stands behind the verb: {verb.prog} ... {option}")
     raise unknown("option", option, (name for action in verb._actions for name in action.option_strings))
 
 

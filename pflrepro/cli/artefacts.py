@@ -58,7 +58,9 @@ def _add_reproduce(verbs: Any) -> None:
         "not keep the others waiting.",
     )
     _add_choice(parser)
-    parser.add_argument("--figures", metavar="DIR", default="", help="where outputs go (default: outputs)")
+    parser.add_argument(
+        "--figures", metavar="DIR", default="", help="where outputs go (default: outputs, in a checkout or else here)"
+    )
     parser.add_argument("--backend", help="how clients are computed (default: the notebook's)")
     parser.add_argument("--device", help="auto, cpu, cuda, cuda:1 ... (default: the notebook's)")
     parser.add_argument("--workers", type=count("--workers"), metavar="N", help="workers of the loop backend")
@@ -96,7 +98,9 @@ def _add_redraw(verbs: Any) -> None:
         help="fast or paper (default: that of the outputs that are there, else of the committed ones, else the one of which most cells "
         "were run, of equals the most exact)",
     )
-    parser.add_argument("--figures", metavar="DIR", default="", help="where outputs go (default: outputs)")
+    parser.add_argument(
+        "--figures", metavar="DIR", default="", help="where outputs go (default: outputs, in a checkout or else here)"
+    )
     add_places(parser)
     add_json(parser)
     parser.set_defaults(handler=redraw, parser=parser)

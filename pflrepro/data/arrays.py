@@ -38,6 +38,8 @@ class Arrays:
         classes: text [C] or None; the names of the classes.
         shift: what is done to the samples once their clients are known (see `pflrepro.data.shifts`); "" for nothing. Not in the
             file.
+        tested_on: the fingerprint of other arrays whose test rows a shift takes, where no set says what it must be; "" otherwise.
+            Not in the file.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Arrays:
     group: np.ndarray | None = None
     classes: np.ndarray | None = None
     shift: str = ""
+    tested_on: str = ""
 
     @classmethod
     def of_parts(cls, name: str, parts: Sequence[tuple[np.ndarray, ...]], class_names: Sequence[str]) -> Arrays:
@@ -88,7 +91,7 @@ class Arrays:
 
     def fingerprint(self) -> str:
         """SHA-256 (hex) of dtype, shape and bytes of the decoded arrays that a run can see: x, y and, where present, group; and of
-        the shift, with the revision of what it does.
+        the shift, with the revision of what it does, and `tested_on`.
 
         It does not depend on the file (compression, further keys), nor on `classes`, which no run reads, nor on `split`, by which
         shifts and first parts find the official training rows.
@@ -105,6 +108,8 @@ class Arrays:
                 digest.update(value.data)
         if self.shift:
             digest.update(f"shift {self.shift} {SHIFT_REVISION}\n".encode())
+        if self.tested_on:
+            digest.update(f"tested on {self.tested_on}\n".encode())
         return digest.hexdigest()
 
 

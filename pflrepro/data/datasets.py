@@ -91,7 +91,9 @@ def derived(spec: DatasetSpec, source: Arrays) -> Arrays:
     """The rows of a set that has those of another; what a shift does to them is in their fingerprint."""
     from pflrepro.data.arrays import first_part
 
-    arrays = replace(source, name=spec.name, shift=spec.shift)
+    unknown_tests = spec.tested_officially and not find(spec.source).fingerprint
+    tested_on = source.fingerprint() if unknown_tests else ""
+    arrays = replace(source, name=spec.name, shift=spec.shift, tested_on=tested_on)
     if spec.part == "all":
         return arrays
     try:

@@ -19,7 +19,7 @@ from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import agree, check_history, joined
-from pflrepro.experiments.identity import identity_digest
+from pflrepro.experiments.identity import identity_digest, without_path
 from pflrepro.experiments.readings import FOLDER, Question, question_of, unpacked
 from pflrepro.experiments.result import Run
 
@@ -89,9 +89,11 @@ def _readings(place: Path, id: str) -> dict[str, np.ndarray]:
 
 
 def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
+    experiment = run.experiment.to_dict()
+    experiment["data"]["partition"] = without_path(run.experiment.data.partition)
     described = {
         "id": run.id,
-        "experiment": run.experiment.to_dict(),
+        "experiment": experiment,
         "identity": dict(run.identity),
         "environment": {name: value for name, value in run.environment.items() if name != "attempts"},
     }
@@ -122,7 +124,7 @@ def read(path: Path) -> Run:
         }
         wide.setdefault("objective", wide["train_loss"])
         environment = described["environment"]
-    except (KeyError, ValueError, TypeError, UserError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, UserError) as error:
         raise CorruptFile(f"{path.name} is no run: {error}") from None
     return Run(path.stem, experiment, described["identity"], check_history(wide), environment, path)
 
@@ -177,4 +179,4 @@ def shipped() -> Path:
     """The folder of the runs that came with the package: in the checkout, else in the installation; it may not exist."""
     package = Path(__file__).resolve().parents[1]
     checkout = package.parent / "figures" / "runs"
-    return checkout if (package.parent / "pyproject.toml").exists() else package / "_runs"
+    return checkout if (package.parent / "pyproject.toml").exists() and checkout.is_dir() else package / "_runs"

@@ -133,9 +133,8 @@ class Experiment(Brief):
                     f"{name} is an option of {name_of(algorithm)}, not a setting: options={{{name!r}: {value!r}}}"
                 )
             check_word("setting", name, of_data | of_run | of_settings)
-        min_size = preset.min_size
-        if "partition" in overrides and parse(overrides["partition"]).own_minimum:
-            min_size = None
+        own = parse(overrides.get("partition", preset.partition)).own_minimum
+        min_size = None if own else preset.min_size
         preset_data = {name: getattr(preset, name) for name in ("partition", "clients", "test_share")}
         values = preset_data | {"min_size": min_size, "model": preset.model} | overrides
         settings = replace(preset.settings, **_chosen(overrides, of_settings))

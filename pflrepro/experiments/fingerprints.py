@@ -24,7 +24,7 @@ def remembered_fingerprint(dataset: str, root: str, stamp: Stamp, work_out: Call
         return spec.fingerprint
     if stamp is None:
         return work_out()
-    made_so = f"{spec.shift} {spec.part} {spec.samples} {SHIFT_REVISION}"
+    made_so = f"{spec.shift} {spec.part} {spec.samples} {SHIFT_REVISION} {spec.test_sets or ''}"
     key = f"{dataset} {Path(root).absolute()} {made_so} {stamp}"
     return remembered(file(), key, work_out, lambda found: isinstance(found, str))
 

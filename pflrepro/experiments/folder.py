@@ -44,8 +44,10 @@ def read_run(folder: Path) -> Run:
     for name in sums:
         _check_sum(folder / name, sums[name])
     identity, experiment = read_config(folder)
+    # Of a run that knows how many rounds it was to have, these decide its numbers: stopped early, it is still that run.
+    length = {} if "rounds" in identity.get("settings", {}) else {"rounds": done.get("rounds"), "patience": 0}
     try:
-        experiment = experiment.with_settings(rounds=done["rounds"], every=done["every"], patience=0)
+        experiment = experiment.with_settings(every=done["every"], **length)
     except (KeyError, UserError) as error:
         raise CorruptFile(f"{DONE} does not tell how long the run is: {error}") from None
     history = check_history(files.read_npz(folder / named[0]))

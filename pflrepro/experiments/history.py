@@ -3,10 +3,11 @@
 For E tests of N clients: `round` int64 [E] (0 = untrained); `correct` int64 [E, N] correct test predictions before the next
 local training; `loss` float64 [E, N] summed test cross-entropy; `correct_after` int64 [E, N] after local training, -1 before a
 client's first; `train_loss`, `objective` float64 [E, N]: means over the gradients of each client's last local training of the
-cross-entropy and of all that the method minimises, NaN before its first and where a method takes no gradients by the contract;
-`participated` bool [E, N]; `test_samples`, `train_samples` int64 [N]. Times since the test before, float64 [E]: `seconds` of the
-rounds, with the tests right after local training and without all others, `seconds_aggregation` the part of it that the server takes
-(its phases, aggregation, the clients' stores), `seconds_evaluation` of the tests.
+cross-entropy and of the loss with the method's own terms (without penalties that enter its gradient alone, such as FedProx's), NaN
+before its first and where a method takes no gradients by the contract; `participated` bool [E, N]; `test_samples`, `train_samples`
+int64 [N]. Times since the test before, float64 [E]: `seconds` of the rounds, with the tests right after local training and without
+all others, `seconds_aggregation` the part of it that the server takes (its phases, aggregation, the clients' stores),
+`seconds_evaluation` of the tests.
 """
 
 from __future__ import annotations
@@ -201,21 +202,35 @@ def agree(one: Recorded, other: Recorded) -> bool:
 
 
 def joined(new: Recorded, old: Recorded | None) -> dict[str, np.ndarray]:
-    """The tests of `new`, and behind its last round those of `old`: the same training, which once was longer.
+    """The tests of `new`, and those of `old` after other rounds: the same training, which once was longer, or tested more often.
 
-    The time of the rounds before the first of these is taken to be alike, since a part of it is in `new`, too.
+    Where a test lies between two others, the rounds between these are taken to have lasted alike.
     """
-    if old is None or new["round"][-1] >= old["round"][-1]:
+    rounds = new["round"] if old is None else np.union1d(new["round"], old["round"])
+    if old is None or len(rounds) == len(new["round"]):
         return dict(new)
-    first = int(np.argmax(old["round"] > new["round"][-1]))
-    before, after = old["round"][first - 1], old["round"][first]
+    ours = np.isin(rounds, new["round"])
+    at = np.searchsorted(old["round"], rounds[~ours])
     found = {}
     for name, array in new.items():
-        later = old[name][first:].copy() if SCHEMA[name][1][0] == "E" else old[name][:0]
-        if name in ("seconds", "seconds_aggregation"):
-            later[0] *= (after - new["round"][-1]) / (after - before)
-        found[name] = np.concatenate([array, later])
+        if SCHEMA[name][1][0] != "E":
+            found[name] = array
+            continue
+        found[name] = np.empty((len(rounds), *array.shape[1:]), array.dtype)
+        found[name][ours], found[name][~ours] = array, old[name][at]
+    within = rounds <= new["round"][-1]
+    for name in ("seconds", "seconds_aggregation"):
+        found[name] = np.where(within, _spread(new, name, rounds), _spread(old, name, rounds))
     return found
+
+
+def _spread(history: Recorded, name: str, rounds: np.ndarray) -> np.ndarray:
+    """The time between each of `rounds` and the one before, as the share of its rounds in the time between two tests."""
+    tested, spent = history["round"], history[name]
+    end = np.searchsorted(tested, rounds).clip(max=len(tested) - 1)
+    span = np.maximum(tested[end] - tested[np.maximum(end - 1, 0)], 1)
+    since = np.diff(rounds, prepend=rounds[0])
+    return np.where(end > 0, spent[end] * since / span, spent[0])
 
 
 def spacing_of(history: Recorded, asked: int) -> int:

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,11 @@ def _is_behind(folder: Path, rounds: int) -> bool:
 
 
 def _size(path: Path) -> int:
-    return sum(each.stat().st_size for each in (path, *path.rglob("*")) if each.is_file())
+    found = 0
+    for each in (path, *path.rglob("*")):
+        with suppress(OSError):  # another process has just renamed it
+            found += each.stat().st_size if each.is_file() else 0
+    return found
 
 
 def _alone(store: Store, id: str, work: Callable[[], Any]) -> Any | None:

@@ -32,7 +32,7 @@ class Run:
 
     Attributes:
         id: of the run, whatever its length.
-        experiment: what was asked for; the folder of a partition's file is not recorded.
+        experiment: what was asked for; read from the store, it lacks the folder of a partition's file.
         identity: all that decides its numbers.
         history: arrays by name, see `pflrepro.experiments.history`.
         environment: what it was made with, see `pflrepro.experiments.environment`.
@@ -54,8 +54,7 @@ class Run:
         history = answer(self.history, experiment.settings)
         if history is None:
             return None
-        recorded = experiment.changed(data=self.experiment.data)  # without the folder of a partition's file
-        return replace(self, experiment=recorded, history=history)
+        return replace(self, experiment=experiment, history=history)
 
     def has_more_than(self, other: Run) -> bool:
         """Whether it has all that another run of this identity has, and more; or, where neither has all of the other, more rounds."""

@@ -10,7 +10,7 @@ import numpy as np
 from pflrepro.errors import RunFailed, UserError
 from pflrepro.experiments import environment
 from pflrepro.experiments.checkpoint import Checkpoint
-from pflrepro.experiments.identity import has_horizon
+from pflrepro.experiments.identity import has_horizon, run_id
 from pflrepro.experiments.result import Moment, Run
 from pflrepro.experiments.run import open_store
 from pflrepro.experiments.store import Store
@@ -35,14 +35,20 @@ def revive(
     latest state before that moment, or from its start, which is said, and the state is kept. What comes out is compared with the run's
     own history: equal on the machine that made it; on another one rounding may move single test samples, which is said.
 
-    Raises `UserError` for an unknown moment, `RunFailed` if more than one test sample in a hundred differs.
+    Raises `UserError` for an unknown moment and where data, partition or method are not the run's any more, `RunFailed` if more than
+    one test sample in a hundred differs.
     """
     store, round, machine = open_store(store), run.round_of(moment), Machine(device=device, data_root=data_root)
+    if run_id(run.experiment, data_root) != run.id:
+        raise UserError(
+            f"run {run.id} cannot be made again here: its data, the file of its partition or the code of its method are others now"
+        )
     experiment = run.experiment if has_horizon(run.experiment) else run.experiment.with_settings(rounds=round)
     same = run.environment.get("device") == environment.device_name(machine.device)
     backend = run.environment.get("backend", "auto") if same else "auto"
     simulation = machine.simulation([experiment], backend, None)
-    kept = store.state(run.id, round)
+    own = store.holds(run)
+    kept = store.state(run.id, round) if own else None
     if kept is not None:
         simulation.restore_seed(0, dict(kept.state))
     simulation.begin()
@@ -54,7 +60,7 @@ def revive(
     while simulation.round < round:
         simulation.step()
     _compare(run, round, simulation)
-    if kept is None or kept.round != round:
+    if own and (kept is None or kept.round != round):
         _keep(run, store, Checkpoint(round, simulation.state_of(0), kept.attempts if kept else []))
     return simulation
 

@@ -11,6 +11,9 @@ import functools
 import hashlib
 import re
 import sys
+from collections import deque
+from datetime import date, time, timedelta
+from numbers import Number
 from types import CodeType, EllipsisType, FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
@@ -153,10 +156,14 @@ def _object(value: Any) -> tuple[str, Entries]:
     entries: Entries = [("type", type(value))]
     if isinstance(value, (dict, MappingProxyType)):
         entries += [entry for key, item in value.items() for entry in (("key", key), ("item", item))]
-    elif isinstance(value, (list, tuple, set, frozenset)):
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
         entries += [("item", item) for item in value]
     elif isinstance(value, (int, float, complex, str, bytes)):
         text += next(b.__repr__(value) for b in (int, float, complex, str, bytes) if isinstance(value, b))
+    elif isinstance(value, (Number, bytearray, date, time, timedelta)):
+        text += repr(value)
+    elif (torch := sys.modules.get("torch")) and isinstance(value, torch.nn.Module):
+        entries += sorted(value.state_dict().items())
     return text, entries + _state(value)
 
 

@@ -24,6 +24,7 @@ import logging
 import os
 import secrets
 import shutil
+import string
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +38,7 @@ from pflrepro.experiments.behind import Behind
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, FORMAT, holds_nothing, is_done, read_config, read_run
-from pflrepro.experiments.history import check_history, spacing_of
+from pflrepro.experiments.history import agree, check_history, spacing_of
 from pflrepro.experiments.identity import ID_LENGTH, run_id, without_path
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.readings import FOLDER as READINGS
@@ -125,7 +126,18 @@ class Store(Behind, Listed):
             found = None if file is None else compact.reading(file, question)
             return take() if found is None else found
 
+        if not self.holds(run):
+            found = compact.reading(run.folder, question)
+            return {name: np.asarray(value) for name, value in (found or take()).items()}
         return taken(self.folder(run.id) if run.folder.is_file() else run.folder, question, shipped_or_anew)
+
+    def holds(self, run: Run) -> bool:
+        """Whether models and measurements that are kept here under the id of a run are of its own training.
+
+        They are not of a shipped run that was trained here with other numbers.
+        """
+        mine = self.get(run.id) if run.folder.is_file() else None
+        return mine is None or agree(mine.history, run.history)
 
     def readings(self, run: Run) -> list[Question]:
         """What was measured on a run's models and is kept, here or in `behind`, by name and round."""
@@ -147,6 +159,8 @@ class Store(Behind, Listed):
         if len(id) < ID_LENGTH:
             id = self.id_of(id)
             return self.get(id, locked=locked) or self.compact(id)
+        if len(id) != ID_LENGTH or set(id) - set(string.hexdigits):
+            raise UserError(f"a run's id is {ID_LENGTH} hex digits, not {id!r}")
         if not is_done(self.folder(id)):
             return None
         try:

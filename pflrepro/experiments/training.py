@@ -229,11 +229,16 @@ def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, sto
 
 
 class Keeper:
-    """The states at the moments that are asked for, as a simulation comes by them, for each of its seeds."""
+    """The states at the moments that are asked for, as a simulation comes by them, for each of its seeds.
+
+    Attributes:
+        saved: the rounds of those that are in the store with a checkpoint.
+    """
 
     def __init__(self, keep: Sequence[Moment], seeds: int, patience: int) -> None:
         self.keep, self.patience = keep, patience
         self.states: list[States] = [{} for _ in range(seeds)]
+        self.saved: list[set[int]] = [set() for _ in range(seeds)]
         self._best = [-1] * seeds
 
     def look(self, simulation: Any) -> None:
@@ -305,14 +310,14 @@ def _run_to_the_end(
                 stops = _stops(simulation, count, patience)
                 watching.look(simulation)
             if (stopping.asked or now - saved >= interval) and not simulation.finished:
-                _save(simulation, group, store, machine, started)
+                _save(simulation, group, store, machine, started, keeper)
                 kept, saved = simulation.round, time.monotonic()
                 interval = _interval(machine.checkpoint_every, saved - now)
             if stopping.asked:
                 return
     except Paused:
         if simulation.round > group.round:
-            _save(simulation, group, store, machine, started)
+            _save(simulation, group, store, machine, started, keeper)
         raise
     except KeyboardInterrupt as interrupt:  # in the midst of a round
         interrupt.args = (f"what was trained until round {kept} {GOES_ON}" if kept else "no round was saved yet",)
@@ -347,9 +352,15 @@ def _curve(simulation: Any, index: int) -> Any:
     return pooled(history) if "correct" in history else []
 
 
-def _save(simulation: Any, group: Group, store: Store, machine: Machine, started: float) -> None:
+def _save(simulation: Any, group: Group, store: Store, machine: Machine, started: float, keeper: Keeper) -> None:
+    """How far each run is, and before it the states that it was asked to keep, without which it could not go on from there."""
     for index, (job, record) in enumerate(zip(group.jobs, _attempts(group, simulation, machine, started), strict=True)):
+        states, saved = keeper.states[index], keeper.saved[index]
+        for round in states.keys() - saved:
+            store.keep_state(job.id, Checkpoint(round, states[round], record), asked=True)
         store.save_checkpoint(job.id, Checkpoint(simulation.round, simulation.state_of(index), record))
+        store.drop_states(job.id, saved - states.keys())  # a best round that is none any more
+        keeper.saved[index] = set(states)
 
 
 def _attempts(group: Group, simulation: Any, machine: Machine, started: float) -> list[list[dict[str, Any]]]:

@@ -198,7 +198,7 @@ class Explorer(Displayed):
         if usual.kind == kind.kind:
             starts, self._partition_options = {name: getattr(usual, name) for name in kind.fields()}, usual.options
         # whole numbers count classes, but for a client's samples
-        most = {"size": (spec.samples or MOST_SAMPLES) // self.clients.value}
+        most = dict.fromkeys(("size", "least", "floor"), (spec.samples or MOST_SAMPLES) // self.clients.value)
         self.partition_numbers = {
             name: slider(name, known[name], value, most.get(name, spec.classes)) for name, value in starts.items()
         }

@@ -72,7 +72,8 @@ def of_two_groups(a: Any, b: Any) -> float:
     """Two-sided p of the difference of the means of two groups that have no pairs: labels dealt anew at random (Pitman 1937).
 
     The share of all ways to deal the values to groups of these sizes whose difference is at least as large as the seen one; where there
-    are more than 99,999 ways, of so many random ones and the seen one. Groups without a value raise `UserError`.
+    are more than 99,999 ways, of so many random ones and the seen one. Groups without a value, and values that are not finite, raise
+    `UserError`.
 
     Example, in which 2 of the 20 ways are as extreme:
         >>> of_two_groups([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
@@ -84,10 +85,16 @@ def of_two_groups(a: Any, b: Any) -> float:
     if not len(a) or not len(b):
         raise UserError("a group has no value: there is nothing to compare")
     both = np.concatenate([a, b])
+    if not np.isfinite(both).all():
+        raise UserError("a group has a value that is not finite")
     if np.ptp(both) == 0:
         return 1.0
     both = both - both.mean()  # around 0, where ties are seen as such
-    a, b = np.split((both / abs(both).max()).round(12), [len(a)])
+    both = (both / abs(both).max()).round(12)
+    a, b = np.split(both, [len(a)])
+
+    if min(len(a), len(b)) == 1:  # n ways, of which scipy makes none
+        return float(np.mean(abs(both) >= abs((a if len(a) == 1 else b)[0])))
 
     def apart(one: np.ndarray, other: np.ndarray, axis: int = -1) -> np.ndarray:
         return abs(one.mean(axis) - other.mean(axis))

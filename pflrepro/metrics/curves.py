@@ -81,7 +81,7 @@ def mean_loss(history: Mapping[str, Any], name: str = "train_loss") -> np.ndarra
     """
     losses = column(history, name)
     weights = np.where(np.isnan(losses), 0.0, column(history, "train_samples"))
-    return ratio((weights * np.nan_to_num(losses)).sum(1), weights.sum(1))
+    return ratio((weights * np.where(np.isnan(losses), 0.0, losses)).sum(1), weights.sum(1))
 
 
 def largest_loss(history: Mapping[str, Any]) -> np.ndarray:

@@ -265,8 +265,9 @@ TIMES6 = Artefact(
     views=(Table(), Points(("round",))),
     sources=("dbe_table6",),
     timed=True,
-    about="Minutes to the best round, and the time of a round relative to FedAvg's; printed are minutes of another machine, those a "
-    "round shown here divided by FedAvg's. Ask for all its runs in one call, on a machine that does nothing else.",
+    about="Minutes to the best round, and the time of a round relative to FedAvg's, both without tests; printed are minutes of "
+    "another machine, those a round shown here divided by FedAvg's. Ask for all its runs in one call, on a machine that "
+    "does nothing else.",
 )
 
 # ---- Table 8: (a) convergence, (c) local epochs; (b) is measured on new clients ------------------------------------------------

@@ -29,7 +29,7 @@ METHODS = (  # printed, ours, options
 )
 LARGER = "22.4 is near CCT-14; the code's CCT-7 has 3.8 [BR-code]"
 PROJECTION = "the printed projection fits no shape that a source gives [?]"
-TIME = "seconds of another machine; ours: `pflrepro.metrics.timing` of a run"
+TIME = "seconds of another machine; fedbr/table7-times has them beside ours, as multiples of FedAvg's"
 
 
 @cache

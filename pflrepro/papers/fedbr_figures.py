@@ -74,7 +74,9 @@ FIGURE3 = toy(
         "before": ("seen_before", "predictions for X_2 within the first five classes, before", 100.0),
         "after": ("seen_after", "predictions for X_2 within the first five classes, after", 100.0),
     },
-    claims=(rises_across("fedavg", ("before", "after"), source="FedBR section 3, Figure 3"),),
+    claims=(
+        rises_across("fedavg", ("before", "after"), source="FedBR section 3, Figure 3 (claimed: all; tested: more)"),
+    ),
     views=(ClassBars(predictions, "predictions (%)", name=""), Table()),
     about="The model of Figure 2 after local training on the first five classes: its output for one sample of class 8, and its "
     "predictions for all samples of the other five. The paper claims that only classes that the client has are predicted.",

@@ -160,7 +160,6 @@ TABLE3 = Artefact(
     claims=(best("gpfl", ("n100/variation", "amazon/variation", "har/variation"), source="GPFL section 4.5"),),
     views=(Table(),),
     sources=("gpfl_table3",),
-    tolerance=0.5,
     about="Population standard deviation of the clients' accuracies at the best round, and that divided by the accuracy "
     "(printed times 100): less is fairer.",
 )

@@ -51,7 +51,7 @@ FIGURE3 = Artefact(
         ),
         seeds=1,
     ),
-    claims=(best("gpfl", source="GPFL section 4.3: GPFL is highest and keeps it"),),
+    claims=(best("gpfl", source="GPFL section 4.3: GPFL is highest"),),
     views=(Curves(("accuracy", "train_loss"), smooth=5, name=""), Table()),
     about="Test accuracy and training loss over rounds (in the paper 200), four clients, one a kind of product; smoothed. The paper's "
     "loss of GPFL is that of its personal route [inferred: its full loss cannot fall as low]; ours is the cross-entropy without GPFL's "

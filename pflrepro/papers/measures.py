@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Run
@@ -34,7 +35,8 @@ class Value:
     Attributes:
         clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None. A client
             that has none is NaN and counts 0, so that clients keep their places.
-        each: what has a number, where it is not a client, or some of them alone: the rounds of a time, clients with clean images.
+        each: what has a number, where it is not a client, or some of them alone: the rounds of a time, clients with clean images,
+            the test sets that clients share.
     """
 
     number: float
@@ -49,6 +51,18 @@ class Value:
             return np.empty(0), np.empty(0)
         there = self.weights > 0
         return self.clients[there], self.weights[there]
+
+    def by_set(self, sets: np.ndarray) -> Value:
+        """One value a test set, of clients of which several are tested on one, number `sets` [n]: a model tested twice is tested once.
+
+        Of a single test set every client keeps its own: of one model all are the same, which no test takes for many.
+        """
+        names, place = np.unique(sets, return_inverse=True)
+        if self.clients is None or self.weights is None or len(names) in (1, len(sets)):
+            return self
+        weights = np.bincount(place, self.weights)
+        means = np.bincount(place, self.weights * self.clients) / weights
+        return Value(self.number, means, weights, "test sets")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +132,8 @@ class Measure:
         bounds: no value lies outside, so no interval reaches further.
         curve: of a history, what makes the number unfinished while it still rises; None: nothing, as a time a round. What is measured
             on models has no curve of its own: the accuracy stands for it.
+        without: methods that can have no number, and why: their runs are refused before they are trained.
+        absolute_time: whether it is a time in seconds or minutes, which does not compare with another machine's.
         beside: (row key, column key) of further cells that the number is made of, "" being its own: their curves count, too.
     """
 
@@ -135,6 +151,8 @@ class Measure:
     cheaper: tuple[tuple[str, Measure], ...] = ()
     bounds: tuple[float, float] = (-math.inf, math.inf)
     curve: Callable[[Mapping[str, np.ndarray]], np.ndarray] | None = accuracy.pooled
+    without: tuple[tuple[str, str], ...] = ()
+    absolute_time: bool = False
     beside: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
@@ -147,6 +165,11 @@ class Measure:
     def rule_of(self, method: str) -> str:
         """What is taken from the curve of a method, in words."""
         return dict(self.rules).get(method, self.rule)
+
+    def check(self, algorithm: str) -> None:
+        """`UserError` where no run of it can have a number."""
+        if reason := dict(self.without).get(algorithm.partition("+")[0]):
+            raise UserError(reason)
 
     def of_metric(self, metric: str, printed: float = 1.0, digits: int | None = None) -> Measure:
         """The same under another name, unit or precision in the published files."""
@@ -186,7 +209,9 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
             return Value(100.0 * selected.value)  # some had not trained yet: other clients at other tests
         shares = 100.0 * correct[tested] / samples[tested]
         weights = samples[tested] if mean == "pooled" else np.ones(tested.sum())
-        return Value(100.0 * selected.value, shares, weights)
+        found = Value(100.0 * selected.value, shares, weights)
+        sets = DATASETS[evidence.run.experiment.data.dataset].test_sets
+        return found if after or sets is None else found.by_set(np.flatnonzero(tested) % sets)
 
     when = " right after local training" if after else ""
     over = ", plain mean over clients" if mean == "clients" else ""
@@ -274,12 +299,15 @@ def _by_round(history: Mapping[str, Any], *left_out: str) -> Value:
     return Value(float(np.average(each, weights=weights)), each, weights, "tested rounds")
 
 
+_TIME: Mapping[str, Any] = {"curve": None, "absolute_time": True}
+
+
 def _seconds(evidence: Evidence) -> Value:
     return _by_round(evidence.history)
 
 
 SECONDS = Measure(
-    "seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds", curve=None
+    *("seconds", "seconds a round of training", _seconds, "s", 3, "lower", "local_training_seconds"), **_TIME
 )
 
 
@@ -290,7 +318,7 @@ def _local_seconds(evidence: Evidence) -> Value:
 LOCAL_SECONDS = Measure(
     *("local-seconds", "seconds a round, clients alone", _local_seconds),
     *("s", 2, "lower", "local_training_seconds"),
-    curve=None,
+    **_TIME,
 )
 
 
@@ -302,7 +330,7 @@ def minutes_of(rounds: int) -> Measure:
         return replace(found, number=share * found.number, clients=share * found.clients)
 
     name, title = f"minutes-of-{rounds}", f"minutes of {rounds} rounds"
-    return Measure(name, title, of, "min", 2, "lower", "total_runtime_minutes", curve=None)
+    return Measure(name, title, of, "min", 2, "lower", "total_runtime_minutes", **_TIME)
 
 
 def _total_minutes(evidence: Evidence) -> Value:
@@ -312,4 +340,5 @@ def _total_minutes(evidence: Evidence) -> Value:
 TOTAL_MINUTES = Measure(
     *("total-minutes", "minutes to the best round", _total_minutes, "min", 0, "lower", "total_time_min"),
     rule="rounds x minutes",
+    absolute_time=True,
 )

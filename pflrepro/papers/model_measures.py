@@ -169,6 +169,12 @@ def tuned(epochs: int = 5, metric: str = "test_accuracy", printed: float = 100.0
     return Measure(f"tuned-{epochs}", title, of, rule=LAST, bounds=PERCENT, **more)
 
 
+# Of methods whose server holds a model of every client.
+NOT_TO_JOIN = tuple(
+    (name, "the server holds a model of every client, and none of a new one") for name in ("fedfomo", "apple")
+)
+
+
 def newcomers(
     how: str = "own",
     epochs: int = 0,
@@ -207,7 +213,7 @@ def newcomers(
     name = "-".join(("newcomers", how, str(epochs), *tried, *filter(None, [corruption])))
     title = f"test accuracy of new clients{f' under {corruption}' if corruption else ''}"
     more = _decimals(printed) | {"metric": metric, "printed": printed}
-    return Measure(name, title, of, rule=LAST, bounds=PERCENT, **more)
+    return Measure(name, title, of, rule=LAST, bounds=PERCENT, without=NOT_TO_JOIN if how == "own" else (), **more)
 
 
 def otherwise(measure: Measure, methods: tuple[str, ...], other: Measure) -> Measure:
@@ -266,11 +272,11 @@ def psnr(target: str, victims: int | None = None, batches: int = 2, steps: int =
             return {"psnr": found.rows.cpu().numpy(), "client": found.seen.client}
 
         found = evidence.reading("psnr", take, seed=seed, **options)
+        clients, place = np.unique(found["client"], return_inverse=True)
         known = ~np.isnan(found["psnr"])
-        means = [
-            found["psnr"][known & (found["client"] == client)].mean() for client in np.unique(found["client"][known])
-        ]
-        return over_clients(np.array(means)) if means else Value(float("nan"))
+        counts = np.bincount(place, known, len(clients))
+        totals = np.bincount(place, np.where(known, found["psnr"], 0.0), len(clients))
+        return over_clients(np.divide(totals, counts, out=np.full(len(clients), np.nan), where=counts > 0))
 
     title = f"PSNR of the attack on the {target}"
     return Measure(f"psnr-{target}", title, of, "dB", 2, "lower", "PSNR_dB", rule=LAST)

@@ -24,6 +24,7 @@ KEY = ("method", "setting", "dataset", "model", "metric")
 LEADERBOARD = "pfllib_leaderboard"
 # The leaderboard repeats 40 cells in several of its own tables, some with a last digit that differs.
 REPEATED = {LEADERBOARD}
+SAME_NUMBER = 0.02  # two tables print one result as 34.86 and 34.87, two results never so near
 
 
 def published_tables() -> list[str]:
@@ -64,7 +65,7 @@ class PublishedNumber:
 def find_number(
     sources: tuple[str, ...], labels: tuple[str, ...], where: Mapping[str, str], metric: str
 ) -> PublishedNumber | None:
-    """The printed number of one cell: the first source that holds it; a missing spread is taken from a later source.
+    """The printed number of one cell: the first source that holds it; a missing spread is taken from a later source that has it, too.
 
     None where no source lists the cell. A listed cell without a value gives a number with `value` NaN and the source's note. Raises
     `CorruptFile` where one source lists several numbers for it.
@@ -78,7 +79,8 @@ def find_number(
     if not hits:
         return None
     source, first = next(((s, r) for s, r in hits if not math.isnan(r[0])), hits[0])
-    spreads = [(s, r[1]) for s, r in hits if not math.isnan(r[1])]
+    # One that prints another number, such as FedBABU fine-tuned, prints that one's spread.
+    spreads = [(s, r[1]) for s, r in hits if not math.isnan(r[1]) and abs(r[0] - first[0]) <= SAME_NUMBER]
     own = [(s, std) for s, std in spreads if s == source]
     std_source, std = (own or spreads or [("", math.nan)])[0]
     return PublishedNumber(first[0], std, source, std_source, first[2])

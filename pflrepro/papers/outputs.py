@@ -53,7 +53,7 @@ def write(study: Studied, out: str | Path = "") -> list[Path]:
         raise UserError(f"the outputs cannot be written to {place}: {error.strerror or error}") from None
     stand_in = study.scale.stand_in and study.artefact.trains
     stem = study.artefact.id.split("/", 1)[1] + ("-smoke" if stand_in else "")
-    there = _scale_in(place / f"{stem}.csv")
+    there = _scale_in(place, stem)
     if there and there != study.scale.name:
         again = f"pflrepro redraw {study.artefact.id} --scale {there}"
         log.warning(
@@ -104,12 +104,13 @@ def _six_digits(value: float) -> str:
 def shown_scale(artefact: Artefact, out: str | Path = "") -> str | None:
     """The scale of the outputs that lie there, else of the committed ones; None without any, or where a table says none."""
     folders = [folder(out), *(root / "figures" for root in [checkout()] if root)]
-    return next((_scale_in(path) for place in folders if (path := place / f"{artefact.id}.csv").is_file()), None)
+    return next((scale for place in folders if (scale := _scale_in(place, artefact.id))), None)
 
 
-def _scale_in(path: Path) -> str | None:
-    """The scale that a table says; None without one."""
-    if not path.is_file():
+def _scale_in(place: Path, stem: str) -> str | None:
+    """The scale that the cells of the outputs there say (see `frames`); None without any."""
+    path = next((path for name in ("cells", "") if (path := place / f"{_joined(stem, name)}.csv").is_file()), None)
+    if path is None:
         return None
     with path.open(encoding="utf-8", errors="replace", newline="") as lines:  # a damaged one is about to be replaced
         return next(csv.DictReader(lines), {}).get("scale")

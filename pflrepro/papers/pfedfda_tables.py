@@ -267,9 +267,7 @@ TABLE4 = _accuracies(
     claims=(
         best("pfedfda", source="pFedFDA section 5.2: best on original and new clients"),
         *(
-            falls_across(
-                "fedavg", ("new", kind), source="pFedFDA Table 4: FedAvg loses most under contrast, frost, fog"
-            )
+            falls_across("fedavg", ("new", kind), source="pFedFDA Table 4: FedAvg loses under contrast, frost, fog")
             for kind in ("contrast", "frost", "fog")
         ),
     ),

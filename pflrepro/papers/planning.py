@@ -214,10 +214,18 @@ def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> f
     method = experiment.method()
     adapting = sum(phase.passes or 0 for phase in method.phases(Clock.of(settings, 0)) if phase.where == "adapt")
     passes = 2 if settings.evaluate_after else 1
-    tested = kept * spec.validation or samples * data.test_share
+    tested = official_tests(data.dataset) * data.clients or kept * spec.validation or samples * data.test_share
     testing = tested * timing.test * passes + adapting * epoch * timing.step
     each = settings.mean_participation * training + testing / settings.every
     return rounds * each / min(usable_cores(), data.clients)
+
+
+def official_tests(dataset: str) -> int:
+    """The test samples of a client of a data set whose clients are all tested on the official ones; 0 for others."""
+    source = DATASETS[DATASETS[dataset].source or dataset]
+    if not DATASETS[dataset].tested_officially or source.samples is None or source.train_samples is None:
+        return 0
+    return source.samples - source.train_samples
 
 
 def samples_of(experiment: Experiment) -> float:

@@ -21,7 +21,7 @@ def gain_over(row: str = "", measure: Measure = ACCURACY, column: str = "") -> M
             return Value(float("nan"))
         alike = _in_pairs(mine, other)
         clients = mine.clients - other.clients if alike else None
-        return Value(mine.number - other.number, clients, mine.weights if alike else None)
+        return Value(mine.number - other.number, clients, mine.weights if alike else None, mine.each)
 
     title = f"gain in {measure.title} over {row or column}"
     name = f"{measure.name}-over-{row or column}"
@@ -45,7 +45,8 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
 
     title = f"{measure.title}, relative to {about(row).title}"
     name = f"{measure.name}-to-{row}"
-    return replace(measure, name=name, title=title, of=of, unit="times", bounds=(0.0, math.inf), beside=((row, ""),))
+    facts = {"unit": "times", "bounds": (0.0, math.inf), "beside": ((row, ""),), "absolute_time": False}
+    return replace(measure, name=name, title=title, of=of, **facts)
 
 
 def overhead_over(row: str) -> Measure:
@@ -80,8 +81,9 @@ def accuracy_in_time_of(row: str) -> Measure:
         other = evidence.beside(row)
         if other is None:
             return Value(float("nan"))
-        history, most = evidence.history, float(other.history["seconds"].sum())
-        within = np.cumsum(history["seconds"]) <= most
+        history = evidence.history
+        # Summed alike: by `sum`, in another order, the other row's own last test would lie beyond its end.
+        within = np.cumsum(history["seconds"]) <= np.cumsum(other.history["seconds"])[-1]
         best = np.sort(accuracy.mean_over_clients(history)[within])[-5:]
         return Value(100.0 * float(best.mean()))
 

@@ -75,7 +75,7 @@ def _values(
 ) -> dict[str, Any]:
     for name, value in (("scale", scale), ("out", str(figures))):
         if given.get(name, value) != value:
-            raise UserError(f"parameter {name} is {given[name]!r} but {value!r} was asked for; give one of them")
+            raise UserError(f"parameter {name} is {given[name]!r}, where the call itself says {value!r}; set it there")
     artefact.scale(scale)
     given |= {"scale": scale, "out": str(figures)}
     if store is not None:

@@ -15,7 +15,7 @@ from pflrepro.markup import facts
 from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
 from pflrepro.papers.artefact import LEVELS, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.claims import Sample
-from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Outcome
+from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Outcome, one_number
 from pflrepro.papers.measures import Measure, Value
 from pflrepro.papers.numbers import PublishedNumber
 from pflrepro.papers.texts import mean_and_spread, number, span
@@ -174,6 +174,14 @@ class Cell:
         return math.nan if self.printed is None else self.printed.std * self.measure.printed
 
     @property
+    def compared(self) -> bool:
+        """Whether its level is compared with the printed one: of a time another machine's is not, nor what others are relative to."""
+        reference = (self.row.key, "") in self.measure.beside
+        return (
+            self.level == SAME and not math.isnan(self.published) and not self.measure.absolute_time and not reference
+        )
+
+    @property
     def rounds(self) -> int:
         return max((run.rounds for run in self.runs.values()), default=0)
 
@@ -188,7 +196,7 @@ class Cell:
             found = over_seeds(self.numbers)
             return *self._bounded(found.low, found.high), f"{found.method}, {len(self.numbers)} seeds"
         value = next((each for each in self.values.values() if math.isfinite(each.number)), None)
-        if value is None or len(value.counting[0]) < 2:
+        if value is None or len(value.counting[0]) < 2 or one_number(value.counting[0], value.each):
             return math.nan, math.nan, ""
         found = over_weighted_clients(*value.counting)
         return *self._bounded(found.low, found.high), f"bootstrap, {found.n} {value.each}"
@@ -228,14 +236,13 @@ class Cell:
         if not len(self.numbers):
             return NO_NUMBER
         known = not math.isnan(self.published)
-        judged = known and self.level == SAME
-        if judged and abs(self.ours - self.published) <= self.tolerance(artefact):
+        if self.compared and abs(self.ours - self.published) <= self.tolerance(artefact):
             return WITHIN
         words = {each.outcome for each in outcomes if self.key in each.places}
         worst = next((word for word in (BROKEN, RISING, KEPT, UNDECIDED) if word in words), None)
         if worst is not None:
             return f"ordering {worst}"
-        return DIFFERS if judged else UNJUDGED if known else UNPUBLISHED
+        return DIFFERS if self.compared else UNJUDGED if known else UNPUBLISHED
 
     def line(self, artefact: Artefact, scale: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """The cell as a line of the frame (`FRAME_COLUMNS`)."""
@@ -261,7 +268,7 @@ class Cell:
             "high": high,
             "interval": interval,
             "difference": self.ours - self.published if known else math.nan,
-            "tolerance": self.tolerance(artefact) if known and self.level == SAME else math.nan,
+            "tolerance": self.tolerance(artefact) if self.compared else math.nan,
             "n": len(self.numbers),
             "scale": scale,
             "level": self.level,

@@ -128,9 +128,11 @@ def _p(each: Outcome) -> str:
 # ---- published numbers and curves --------------------------------------------------------------------------------------------------
 def _published(study: Studied, run: Sequence[Cell]) -> list[str]:
     known = [cell for cell in run if len(cell.numbers) and cell.published == cell.published]
-    same = [cell for cell in known if cell.level == SAME]
+    same = [cell for cell in known if cell.compared]
     if not known:
         return []
+    if not same and any(cell.level == SAME for cell in known):
+        return ["Times of another machine are not compared."]
     if not same:
         return ["No cell was run at the paper's own setting: orderings are compared with it, levels are not."]
     within = sum(cell.verdict(study.artefact, study.outcomes) == WITHIN for cell in same)

@@ -98,6 +98,7 @@ class Studied:
         if row.setting and not self.scale.stand_in:
             setting = setting.with_(**dict(row.setting))
         algorithm = column.method(row)
+        self.measure(row, column).check(algorithm)
         options = row.options_on(setting.model, setting.dataset) | dict(column.options)
         options |= self.scale.options.get(row.key, {})
         changes = self.scale.changes(setting)

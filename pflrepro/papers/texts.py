@@ -42,7 +42,7 @@ def probability(p: float) -> str:
     """
     if math.isnan(p):
         return ""
-    digits = 2 if f"{p:.2g}" != "0.05" else 3
+    digits = next(digits for digits in range(2, 18) if p >= 0.05 or f"{p:.{digits}g}" != "0.05")
     return "< 0.0001" if p < 1e-4 else f"{p:.{digits}g}"
 
 

@@ -142,7 +142,8 @@ def table(
     draws = {}
     wanted = dict(phase.draws)
     if settings.augment != "none" and phase.data == "train" and not phase.scan and width:
-        wanted[AUGMENT] = Draw("uniform", (width, 3))
+        # of a whole batch: what a client draws depends on nobody's who trains along
+        wanted[AUGMENT] = Draw("uniform", (max(width, phase.batch or settings.batch_size), 3))
     for slot, draw in wanted.items():
         values = np.zeros((len(keys), longest, *draw.shape), dtype=np.float32)  # half the memory; enough for noise
         for i, (seed, client) in enumerate(keys):

@@ -73,9 +73,11 @@ class Workers:
         """
         light = replace(program, federation=_without_samples(program.federation))
         blob = packed((work, light))
-        key = hashlib.sha256(blob).hexdigest()
         x = program.federation.x
         place = (self._file_of(program.federation), tuple(x.shape), x.dtype)
+        key = hashlib.sha256(
+            blob + repr(place).encode()
+        ).hexdigest()  # two federations may differ in their samples alone
         left, waiting = iter(groups), {}
         with shielded():
             executor = self._executor()

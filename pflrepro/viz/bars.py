@@ -40,7 +40,7 @@ def bar_figure(drawn: Sequence[NumberPanel], strong: Collection[str] = ()) -> Fi
                     axis.errorbar(each.ours, place, xerr=whisker(spread), color=BLACK, capsize=2, elinewidth=0.8)
                     end = np.nanmax([each.ours + spread, each.published])
                     axis.annotate(f"{each.ours:.3g}", (end, place), (4, 0), **_BESIDE)
-                    ends.append(end)
+                    ends += [each.ours - spread, end]
                 elif math.isnan(each.published):
                     axis.annotate("not run", (0.0, place), (4, 0), color=GREY, **_BESIDE)
                 if not math.isnan(each.published):
@@ -49,7 +49,7 @@ def bar_figure(drawn: Sequence[NumberPanel], strong: Collection[str] = ()) -> Fi
             axis.set_yticks(range(len(panel.numbers)), [each.row for each in panel.numbers])
             for label in axis.get_yticklabels():
                 label.set_fontweight("bold" if label.get_text() in strong else "normal")
-            axis.set(title=title, xlabel=xlabel, xlim=(min(0.0, min(ends)), 1.18 * max(ends) or 1.0))
+            axis.set(title=title, xlabel=xlabel, xlim=(1.18 * min(ends), 1.18 * max(ends) or 1.0))
             axis.grid(axis="y", visible=False)
             axis.set_ylim(len(panel.numbers) - 0.5, -0.5)
         if printed:
@@ -70,7 +70,7 @@ def share_figure(
     `UserError` where the lengths differ.
 
     Args:
-        columns: title -> [C] percent.
+        columns: title -> [C] percent, NaN where there is none.
         names: of the C classes.
         compared: whether the first is grey, as what the others are compared with.
     """
@@ -81,7 +81,7 @@ def share_figure(
         raise UserError(f"shares are one number a class, of {len(names)} classes, not of the shapes {shapes}")
     shown = [textwrap.shorten(str(name), 32, placeholder="...") for name in names]
     size = min(7.0, 0.6 + 0.17 * len(names))
-    most = max(float(np.max(values)) for values in columns.values()) or 1.0
+    most = max(float(np.nan_to_num(values).max()) for values in columns.values()) or 1.0
     with style():
         figure, axes = panels(len(columns), size, across=ACROSS, wide=True, sharex=True, sharey=True)
         for axis, (title, values) in zip(axes, columns.items(), strict=True):

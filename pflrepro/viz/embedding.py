@@ -50,8 +50,8 @@ def planes(
 
     Args:
         titles: of the panels, several lines where they have some; None: round and moment of the `Features`.
-        colour: `class` (hues around the colour circle, marker shape = client [DBE section 4.3]) or `client` (hue = client, one
-            shape); a colour bar tells which hue is which.
+        colour: `class` (marker shape = client [DBE section 4.3]) or `client` (one shape): ten colours, of more a scale of them; a
+            colour bar tells which hue is which.
         names: of the classes, beside the colour bar in place of their numbers.
     """
     _check(snapshots, points, colour)
@@ -196,6 +196,8 @@ def predictions(shares: np.ndarray, present: np.ndarray, title: str = "") -> Fig
         panel.scatter(label, client, s=9, color=VERMILION, lw=0, label="in the client's training part")
         panel.grid(False)
         panel.set(xlabel="predicted class", ylabel="client")
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_locator(MaxNLocator(integer=True))
         figure.colorbar(picture, ax=panel, label="share of predictions")
         figure.legend(loc="outside lower right")
         figure.suptitle(title, x=0.01, ha="left")

@@ -37,7 +37,8 @@ def learning_curves(curves: Mapping[str, Sequence[Curve | None]], title: str = "
             low, high = max(curve.sizes[0] for curve in row), min(curve.sizes[-1] for curve in row)
             at = np.geomspace(low, max(low, high), 20)
             lines = [np.interp(np.log(at), np.log(curve.sizes), curve.losses.mean(0)) for curve in row]
-            panel.plot(at, np.mean(lines, 0), color=colour, lw=2, label=name)
+            mark = {"marker": MARKERS[place % len(MARKERS)], "markevery": 5, "ms": 5}  # colours repeat
+            panel.plot(at, np.mean(lines, 0), color=colour, lw=2, label=name, **mark)
         panel.set_xscale("log")
         panel.set_xlabel("samples the probe is trained on")
         panel.set_ylabel("validation loss (nats)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -88,6 +89,21 @@ class FirstBatch(Method):
 
     def phases(self, clock):
         return [Phase(steps=1)]
+
+
+def test_the_discriminators_loss_is_in_no_training_loss(simulate) -> None:
+    """With weight 0 the model does not meet it, and neither does the loss that is recorded."""
+
+    @dataclass(frozen=True)
+    class Larger(DANN):
+        def domain_loss(self, *given):
+            return super().domain_loss(*given) + 5.0
+
+    runs = [simulate(kind(weight=0.0, hidden=8), rounds=2).history(0) for kind in (DANN, Larger)]
+    np.testing.assert_array_equal(runs[0]["train_loss"], runs[1]["train_loss"])
+    assert (runs[1]["objective"][1:] > runs[0]["objective"][1:] + 1).any(
+        0
+    ).sum() > 1  # of clients with more than one batch
 
 
 def test_weight_zero_is_fedavg_with_half_the_steps(federation, simulate) -> None:

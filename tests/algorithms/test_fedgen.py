@@ -133,6 +133,11 @@ def test_labels_are_drawn_as_often_as_they_occur(federation, simulate, spy) -> N
     ]  # no class that nobody has
 
 
+def test_a_head_with_running_statistics_is_refused(simulate) -> None:
+    with pytest.raises(UserError, match="no running statistics for a batch norm in them"):
+        simulate("fedgen", model="cnn-digits-bn@conv1", drop_last=True)
+
+
 @pytest.mark.parametrize("options", [{"rows": 1}, {"noise": 0}, {"weight": -1.0}, {"server_steps": -1}])
 def test_impossible_values_are_refused(options: dict) -> None:
     with pytest.raises(UserError, match=f"{next(iter(options))} of fedgen must be"):

@@ -71,7 +71,11 @@ def test_the_scores_by_hand() -> None:
     distances = torch.tensor([[2.0, 1], [(2.9**2 + 1) / 2, (0.01 + 4) / 2]])  # (1/K) |z - c|^2
     torch.testing.assert_close(scores[:, :1] - scores[:, 1:2], distances[:, 1:] - distances[:, :1])
     assert scores.argmax(1).tolist() == [1, 1]
-    assert bool((scores[:, 2] == -1e9).all())
+    torch.testing.assert_close(
+        scores[:, 2], scores[:, :2].min(1).values - 20
+    )  # below the lowest, and no loss of a broken run
+    none = params | Tree(prototypes=params.prototypes | Tree(has=torch.zeros(3)))
+    assert Identity().predict(none, torch.ones(2, 2), None).tolist() == [[0.0] * 3] * 2
 
 
 def test_a_class_that_no_participant_has_keeps_its_prototype() -> None:

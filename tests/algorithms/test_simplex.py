@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pflrepro.algorithms.simplex import project
+from pflrepro.algorithms.simplex import minimise, project
 
 POINTS = st.lists(st.floats(-50, 50), min_size=1, max_size=8).map(np.array)
 TOTALS = st.floats(1e-3, 10)
@@ -51,3 +51,5 @@ def test_shifts_orders_and_points_of_the_simplex(point: np.ndarray, total: float
 
 def test_a_broken_run_stays_a_broken_run() -> None:
     assert np.isnan(project(np.array([0.5, np.nan]))).all()
+    for broken in (np.inf, np.nan):
+        assert minimise(np.array([[broken, 0.0], [0.0, 1.0]])).tolist() == pytest.approx([0.5, 0.5])

@@ -133,6 +133,7 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["list"], r"the following arguments are required: WHAT"),
         (["list", "algoritms"], r"unknown what 'algoritms'; valid: algorithms, "),
         (["list", "models", "--jsn"], r"unknown option '--jsn'; valid: --json, "),
+        (["--json", "list", "models"], r"--json stands behind the verb: pflrepro list ... --json"),
         (["list", "models", "more"], r"unexpected argument 'more' \(see pflrepro list --help\)"),
         (["data"], r"say what to do with data: get, status, verify"),
         (["data", "gt"], r"unknown action 'gt'; valid: get, "),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.algorithms.local import Local
 from pflrepro.data.augment import PADDING, crop_and_flip
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
@@ -67,6 +68,21 @@ def test_backends_see_the_same_images(local_steps: int) -> None:
     for key in (("batched", "crop-flip"), ("graph", "crop-flip")):
         torch.testing.assert_close(results[key], first, rtol=0, atol=1e-12)
     assert (first - results["loop", "none"]).abs().max() > 1e-3
+
+
+def test_a_client_sees_the_same_images_whoever_trains_along() -> None:
+    """A client smaller than a batch, beside one that fills it, and alone."""
+    draw = np.random.default_rng(1)
+    x, y = torch.tensor(draw.integers(0, 255, (40, 8, 8)), dtype=torch.uint8), torch.tensor(draw.integers(0, 3, 40))
+    settings = Settings(1, batch_size=10, lr=0.1, drop_last=False, local_epochs=3, augment="crop-flip")
+    found = []
+    for parts in ([np.arange(0, 4), np.arange(4, 30)], [np.arange(0, 4)]):
+        tests = [np.arange(30, 40)] * len(parts)
+        federation = Federation(x, y, parts, tests, classes=3, unit=(2 / 255, -1.0))
+        simulation = Simulation(Local(), federation, "mlp", settings, [0], backend="loop", dtype="float64")
+        simulation.step()
+        found.append(simulation.replicas[0].clients.params.base["1.weight"][0])
+    assert found[0].equal(found[1])
 
 
 def test_vectors_are_refused() -> None:

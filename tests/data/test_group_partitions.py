@@ -185,7 +185,7 @@ def test_one_group_is_the_partition_without_groups() -> None:
     [
         ("group-dirichlet:0.5", 5, [0, 1] * 50, "needs a multiple of 2 clients, the number of groups, not 5"),
         ("group-dirichlet:0.5", 4, None, "partition 'group-dirichlet:0.5' needs a data set with groups"),
-        ("group-dirichlet:0.5", 4, [0] * 99 + [1], "clients must be <= 1, the number of samples, not 2"),
+        ("group-dirichlet:0.5", 4, [0] * 99 + [1], "the 2 clients of group 1 need 2 samples, 1 each; it has 1"),
         ("group-classes:2", None, None, "partition 'group-classes:2' needs a data set with groups"),
         ("group-classes:6", None, [0, 1] * 50, "K in group-classes:K must be <= 5, the number of classes, not 6"),
         ("group-classes:2", 5, [0, 1] * 50, "has 4 clients, not 5"),

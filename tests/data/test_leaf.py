@@ -63,6 +63,7 @@ def test_writers_are_numbered_in_file_order(tmp_path: Path) -> None:
         ({"a": samples(1, x=[[1.5] * 784])}, "784 values in 0..1"),
         ({"a": samples(1, x=[["x"] * 784])}, "writer a is corrupt"),
         ({"a": samples(1, y=[62])}, "whole numbers in 0..61"),
+        ({"a": samples(1, y=3)}, "its labels are no list"),
         ({"a": samples(1, y=[0.5])}, "whole numbers in 0..61"),
         ({"a": samples(0)}, "no writer with samples"),
         ({"a": {"x": []}}, "writer a is corrupt"),

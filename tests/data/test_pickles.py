@@ -28,6 +28,15 @@ def test_containers_and_arrays_of_every_protocol_are_read(protocol: int) -> None
     assert values == {key: value for key, value in BATCH.items() if key != "data"}
 
 
+@pytest.mark.parametrize("kind", ["<i4", ">f8", "?", "S5", "<U3", ">i2"])
+def test_arrays_keep_their_type_and_byte_order(kind: str) -> None:
+    values = np.array([[0, 1], [1, 0]]).astype(kind)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        found = read_pickle(pickle.dumps({"data": values}, protocol), "file")["data"]
+        assert found.dtype.itemsize == values.dtype.itemsize and found.dtype.kind == values.dtype.kind
+        np.testing.assert_array_equal(found, values)
+
+
 def test_python_2_keys_and_text() -> None:
     # What Python 2 wrote: {'data': 'ab'} with its byte strings, protocol 2.
     content = b"\x80\x02}q\x00U\x04dataq\x01U\x02abq\x02s."
@@ -65,6 +74,9 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path, protocol: int, function: 
         (b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\ndtype\n(I0\ntS'b'\ntR.", "unusual array"),
         (b"c_codecs\nencode\n(Vabc\nVzlib\ntR.", "unusual text"),
         (b"cnumpy.core.multiarray\n_reconstruct\n(dS'__defaults__'\nI1\nsb.", "changes a function"),
+        (b"cnumpy\nndarray\n((I1\ntS'O'\nS'AAAAAAAA'\ntR.", "builds an array by hand"),
+        (b"cnumpy\ndtype\n(S'S1'\nI0\nI1\ntR(I3\nS'|'\nNNNI100\nI1\nI0\ntb.", "changes the type"),
+        (b"cnumpy\ndtype\n(S'i1'\nI0\nI1\ntR(I3\nS'|'\nN(S'a'\nt(dI-1\nI-1\nI0\ntb.", "changes the type"),
         (b"\x80\x02r\xff\xff\xff\xff.", "corrupt"),
         (pickle.dumps({"a": 1})[:-1] + b"\x94" * 3, "corrupt"),
     ],

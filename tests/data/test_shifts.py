@@ -406,3 +406,24 @@ def test_digit5_without_a_part_says_which(tmp_path: Path) -> None:
     assert status(tmp_path, "digit5", datasets=known)[0]["state"] == "absent"
     actions = {row["name"]: row["action"] for row in get(None, tmp_path, datasets=known)}
     assert actions["digit5"] == actions["mnistm"] == "by hand" and actions["svhn"] == "present"
+
+
+def test_other_official_tests_are_other_data(root: Path) -> None:
+    """A set without a declared fingerprint, whose clients are tested on rows that are not among its own."""
+    path = root / "cifar10" / "cifar10.npz"
+    names = ("rotated-cifar10", "clean-cifar10", "cifar10")
+    before = {name: load_arrays(name, root).fingerprint() for name in names}
+    whole = load_arrays("cifar10", root)
+    x = whole.x.copy()
+    x[TRAIN:] = 0
+    save_arrays(path, replace(whole, x=x))
+    after = {name: load_arrays(name, root).fingerprint() for name in names}
+    assert all(before[name] != after[name] for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("rotated-mnist", 10), ("augmented-cifar100", 1), ("cifar10-s", None), ("mnist", None)]
+)
+def test_how_many_test_sets_clients_share(name: str, count: int | None) -> None:
+    assert DATASETS[name].test_sets == count
+    assert DATASETS[name].tested_officially == (count is not None)

@@ -244,6 +244,9 @@ def test_of_two_trainings_no_reading_stands_beside_the_other_ones_numbers(shippe
     shipped.begin(ours.id, ours.experiment, ours.identity)
     assert shipped.readings(mine) == [] and shipped.readings(theirs) == [ASKED]
     assert shipped.reading(mine, ASKED, lambda: {"x": np.zeros(1)})["x"].tolist() == [0]
+    shipped.finish(ours.id, ours.experiment, ours.history, {})
+    assert shipped.reading(theirs, ASKED, never)["x"].tolist() == POINTS["x"].tolist(), "not ours, which lies here"
+    assert not shipped.holds(theirs) and shipped.holds(mine)
     compact.export(mine, path.parent)
     np.testing.assert_allclose(compact.read(path).history["loss"], ours.history["loss"])
     assert compact.reading(path, ASKED)["x"].tolist() == [0]

@@ -133,6 +133,12 @@ def test_a_partition_with_a_minimum_of_its_own_keeps_it(partition, preset):
     assert Experiment.for_dataset("fedavg", "digits", partition=partition, min_size=7).data.min_size == 7
 
 
+def test_the_presets_own_partition_is_one_experiment_named_or_not():
+    """HAR's people have a least size of their own; the preset's is for other partitions."""
+    named = Experiment.for_dataset("fedavg", "har", partition=find("har").preset.partition)
+    assert Experiment.for_dataset("fedavg", "har") == named and named.data.min_size is None
+
+
 def test_the_same_settings_are_one_experiment():
     one = build(lr=1, momentum=0, weight_decay=-0.0, algorithm="dbe", options={"mr_momentum": 1, "kappa": 5})
     two = build(lr=1.0, rounds=3.0, algorithm="fedavg+dbe", options=(("kappa", 5.0), ("mr_momentum", 1.0)))

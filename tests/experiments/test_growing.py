@@ -93,7 +93,12 @@ def test_the_table_has_methods_that_know_their_rounds_and_their_schedule_is_real
 def test_a_last_round_for_everybody_is_a_horizon_too(make, store: Store, fake) -> None:
     six, ten = (make.experiment(rounds=rounds, closing=True) for rounds in (6, 10))
     assert has_horizon(six) and run_id(six) != run_id(ten)
-    run(ten, store=store, simulate=fake, progress=False)
+    made = run(ten, store=store, simulate=fake, progress=False)
+    read = store.get(made.id).experiment
+    assert (run_id(read), read.settings.rounds) == (made.id, 10)
+    stopped = quick(make.experiment(rounds=60, closing=True, patience=1), store, fake)
+    read = store.get(stopped.id)
+    assert stopped.rounds < 60 == read.experiment.settings.rounds and run_id(read.experiment) == stopped.id
     assert store.find(six) is None and store.find(make.experiment(rounds=6)) is None
 
 
@@ -130,12 +135,23 @@ def test_a_finer_request_trains_again_and_keeps_what_was_longer(store: Store, fa
     finer = quick(make.experiment(rounds=6, every=2), store, fake)
     assert [one.steps for one in fake.built] == [10, 6]
     whole = store.get(finer.id)
-    assert whole.history["round"].tolist() == [0, 2, 4, 6, 10] and list(store.states(finer.id)) == [10]
+    assert whole.history["round"].tolist() == [0, 2, 4, 5, 6, 10] and list(store.states(finer.id)) == [10]
     every = quick(make.experiment(rounds=10), Store(tmp_path / "other"), fake).history["correct"]
-    np.testing.assert_array_equal(whole.history["correct"], every[[0, 2, 4, 6, 10]])
+    np.testing.assert_array_equal(whole.history["correct"], every[[0, 2, 4, 5, 6, 10]])
     fake.built.clear()
     assert quick(make.experiment(rounds=12, every=5), store, fake).history["round"].tolist() == [0, 5, 10, 12]
     assert [one.steps for one in fake.built] == [2]
+
+
+def test_a_longer_run_that_is_tested_less_often_takes_no_test_away(store: Store, fake, make) -> None:
+    first = quick(make.experiment(rounds=6), store, fake)
+    prune(store, states=True)  # so that it is trained from the start
+    fake.built.clear()
+    longer = quick(make.experiment(rounds=10, every=5), store, fake)
+    assert [one.steps for one in fake.built] == [10] and longer.history["round"].tolist() == [0, 5, 10]
+    again = quick(make.experiment(rounds=6), store, fake)
+    assert len(fake.built) == 1 and make.same_but_timings(again.history, first.history)
+    assert store.get(first.id).history["round"].tolist() == [0, 1, 2, 3, 4, 5, 6, 10]
 
 
 def test_an_unfinished_longer_run_is_not_lost_to_a_shorter_request(store: Store, fake, make) -> None:
@@ -225,7 +241,10 @@ def test_the_best_state_is_kept_wherever_the_run_was_broken_off(stop: int, store
     with pytest.raises(Killed):
         quick(make.seeds(*range(4), rounds=6), store, fake, keep=("best",))
     fake.before_step = None
-    for one in quick(make.seeds(*range(4), rounds=6), store, fake, keep=("best",)):
+    fake.built.clear()
+    found = quick(make.seeds(*range(4), rounds=6), store, fake, keep=("best",))
+    assert [one.steps for one in fake.built] == [6 - stop], "it goes on where it was broken off"
+    for one in found:
         assert {one.round_of("best"), 6} - {0} <= set(store.states(one.id))
     fake.built.clear()
     quick(make.seeds(*range(4), rounds=6), store, fake, keep=("best",))
@@ -315,6 +334,22 @@ def test_a_run_that_knows_its_rounds_is_revived_before_the_first_of_them(name, o
     found = revive(finished, 0, store=store)
     assert found.round == 0 and found.settings.rounds == 2, "what is tested is not what the last round's test would see"
     np.testing.assert_array_equal(found.history(0)["correct"][0], finished.history["correct"][0])
+
+
+def test_a_run_is_revived_of_nothing_else_than_made_it(make, store: Store, tmp_path: Path, monkeypatch) -> None:
+    """Another partition file of the same name, in the folder that it is looked for in."""
+    for name, counts in (("here", "0,0,60\n1,1,60\n"), ("there", "0,0,50\n1,1,70\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.csv").write_text(f"client,label,count\n{counts}")
+    given = {"partition": f"counts:{tmp_path / 'here' / 'mine.csv'}", "clients": 2, "rounds": 1}
+    finished = run(make.experiment(**given), store=store, **LOOP)
+    assert revive(finished, store=store).round == 1, "from any folder, as it was asked for"
+    read = store.get(finished.id)
+    monkeypatch.chdir(tmp_path / "there")
+    with pytest.raises(UserError, match="its data, the file of its partition or the code of its method are others now"):
+        revive(read, store=store)
+    monkeypatch.chdir(tmp_path / "here")
+    assert revive(read, store=store).round == 1
 
 
 def test_a_run_is_revived_where_its_state_cannot_be_kept(make, store: Store, caplog) -> None:

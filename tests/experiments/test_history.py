@@ -112,6 +112,28 @@ def test_a_run_that_was_longer_keeps_what_lies_behind():
     assert joined(new, old)["seconds_evaluation"][-1] == 1.0
 
 
+def test_a_run_that_was_tested_more_often_keeps_its_tests():
+    """New after rounds 0, 4 and 8, old after each of six: the time of the new one's rounds is shared out to the old one's tests."""
+    tests = {"correct": [10, 14, 18], "seconds": [0.5, 4.0, 8.0], "seconds_evaluation": [0.0, 1.0, 1.0]}
+    new = _of_rounds([0, 4, 8], **tests)
+    old = _of_rounds(range(7), correct=range(20, 27), seconds=[9.0] * 7, seconds_evaluation=[3.0] * 7)
+    found = joined(new, old)
+    assert found["round"].tolist() == [0, 1, 2, 3, 4, 5, 6, 8]
+    assert found["correct"][:, 0].tolist() == [10, 21, 22, 23, 14, 25, 26, 18]
+    assert found["seconds"].tolist() == [0.5, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 4.0]
+    assert found["seconds_evaluation"].tolist() == [0.0, 3.0, 3.0, 3.0, 1.0, 3.0, 3.0, 1.0]
+    assert at_rounds(found, np.array([0, 4, 8]))["seconds"].tolist() == new["seconds"].tolist()
+
+
+def _of_rounds(rounds, correct, **times) -> dict[str, np.ndarray]:
+    """A history of two clients after these rounds."""
+    count = len(list(rounds))
+    like = {name: np.resize(array, (count, *array.shape[1:])) for name, array in history().items() if len(array) == 3}
+    both = np.stack([np.array(correct)] * 2, 1)
+    given = {"round": np.array(rounds), "correct": both} | {name: np.array(each) for name, each in times.items()}
+    return history() | like | given
+
+
 def test_two_trainings_agree_in_every_test_that_both_have():
     one = history() | {"loss": np.array([[0.1, 2], [3, 4], [5, np.inf]])}
     small = one | {"loss": one["loss"].astype(np.float32).astype(np.float64)}

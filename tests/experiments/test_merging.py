@@ -119,6 +119,23 @@ def test_a_half_done_run_gives_way_but_keeps_how_far_it_is(store, other, fake, m
     assert [what for what, _ in told(merge(store, other.root))] == ["kept"], "what is half done there stays there"
 
 
+def test_a_longer_training_that_was_stopped_outlives_a_merge(store, other, fake, make):
+    """Done at three rounds, stopped at six on the way to nine; of four rounds elsewhere."""
+    quick(make.experiment(rounds=3), store, fake)
+
+    def stop(simulation):
+        if simulation.round == 6:
+            raise ValueError("enough")
+
+    fake.before_step = stop
+    with pytest.raises(Exception, match="enough"):
+        quick(make.experiment(rounds=9), store, fake, checkpoint_every=0)
+    fake.before_step = None
+    made = quick(make.experiment(rounds=4), other, fake)
+    assert [what for what, _ in told(merge(store, other.root))] == ["replaced"]
+    assert 6 in store.states(made.id) and store.get(made.id).rounds == 4
+
+
 def test_a_run_that_somebody_trains_is_left(store, other, fake, make):
     made = quick(make.experiment(), other, fake)
     for holder in (store, other):

@@ -277,6 +277,24 @@ def test_an_edit_of_the_module_counts(digest, old, new):
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Fraction(1, 2)", "Fraction(1, 3)"),
+        ("timedelta(1)", "timedelta(2)"),
+        ("deque([1.0])", "deque([2.0])"),
+        ("bytearray(b'a')", "bytearray(b'b')"),
+        ("torch.nn.Linear(1, 1).requires_grad_(False).half()", "torch.nn.Linear(1, 1).requires_grad_(False)"),
+    ],
+)
+def test_another_value_of_a_librarys_type_counts(digest, old, new):
+    heads = (
+        "import torch\nfrom collections import deque\nfrom datetime import timedelta\nfrom fractions import Fraction\n"
+    )
+    found = [digest(f"{MINE.replace('SCALE = 3.0', f'{heads}SCALE = {value}')}") for value in (old, new)]
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(
     "old, new, counts",
     [
         ("RATE = 0.5", "RATE = 0.6", True),

@@ -214,7 +214,19 @@ def test_a_partition_s_folder_is_not_written_down(tmp_path, store, fake, make):
         progress=False,
     )
     assert str(tmp_path) not in (made.folder / "config.json").read_text()
-    assert made.experiment.data.partition == "counts:mine.csv"
+    assert store.get(made.id).experiment.data.partition == "counts:mine.csv"
+    exported = compact.export(made, tmp_path / "exported")
+    assert compact.read(exported).experiment.data.partition == "counts:mine.csv"
+    assert str(tmp_path / "mine.csv") in made.experiment.data.partition, (
+        "as it was asked for, so that its data are found"
+    )
+
+
+@pytest.mark.parametrize("id", ["../../elsewhere-00001", "0123456789abcdeg", "0123456789abcdef0"])
+def test_what_is_no_id_is_refused(id: str, store: Store) -> None:
+    with pytest.raises(UserError, match="a run's id is 16 hex digits, not "):
+        store.get(id)
+    assert not (store.root / "locks").exists()
 
 
 def test_the_place_of_the_store(tmp_path, monkeypatch):

@@ -47,15 +47,16 @@ def make_cell(row: Row, column: Column, curves: Sequence[Sequence[float]] = (), 
     """A cell whose runs, one a seed, have these curves. printed: (value, spread); level: of `papers.artefact.LEVELS`; `more`: of
     `make_history`."""
     printed, level = more.pop("printed", None), more.pop("level", SAME)
-    runs = {seed: _run(make_history(curve, **more)) for seed, curve in enumerate(curves)}
+    runs = {seed: _run(make_history(curve, **more), column.setting.dataset) for seed, curve in enumerate(curves)}
     measure = row.measure or column.measure
     values = {seed: measure.of(Evidence(run, store=None)) for seed, run in runs.items()}
     number = None if printed is None else PublishedNumber(*printed, "source", "source", "")
     return Cell(row, column, measure, level, number, values, runs)
 
 
-def _run(history: Mapping[str, np.ndarray]) -> Any:
-    return SimpleNamespace(history=history, rounds=int(history["round"][-1]))
+def _run(history: Mapping[str, np.ndarray], dataset: str) -> Any:
+    experiment = SimpleNamespace(data=SimpleNamespace(dataset=dataset))
+    return SimpleNamespace(history=history, rounds=int(history["round"][-1]), experiment=experiment)
 
 
 def make_study(artefact: Artefact, cells: Sequence[Cell] = (), scale: str = "paper", data_root: Any = None) -> Any:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from pflrepro.errors import UserError
 from pflrepro.metrics import comparison as module
-from pflrepro.metrics.comparison import holm, merged, paired
+from pflrepro.metrics.comparison import holm, merged, of_two_groups, paired
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=9))
@@ -143,3 +143,13 @@ def test_what_is_apart_by_more_than_the_slack_stays_itself(values) -> None:
     noise = np.linspace(-1e-13, 1e-13, len(values))
     again = merged(values + noise, np.full(len(values), 1e-12))
     np.testing.assert_array_equal(again[:, None] == again, values[:, None] == values)
+
+
+def test_two_groups_are_dealt_anew() -> None:
+    """Of a group of one there are as many ways as values: 4 is the farthest of four from their mean."""
+    assert of_two_groups([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]) == 0.1
+    assert of_two_groups([4.0], [1.0, 2.0, 2.5]) == of_two_groups([1.0, 2.0, 2.5], [4.0]) == 0.25
+    assert of_two_groups([2.0], [1.0, 2.0, 3.0]) == 1.0
+    for groups, words in (([[], [1.0]], "no value"), ([[1.0, float("nan")], [2.0, 3.0]], "not finite")):
+        with pytest.raises(UserError, match=words):
+            of_two_groups(*groups)

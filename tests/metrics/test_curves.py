@@ -73,6 +73,8 @@ def test_losses_of_clients_that_have_not_trained_count_for_nothing() -> None:
     history = {"train_loss": [[nothing, nothing], [2.0, nothing], [1.0, 2.0]], "train_samples": [3, 1]}
     np.testing.assert_array_equal(mean_loss(history), [nothing, 2.0, 1.25])
     np.testing.assert_array_equal(largest_loss(history), [nothing, 2.0, 2.0])
+    diverged = {"train_loss": [[float("inf"), 1.0]], "train_samples": [1, 3]}
+    assert mean_loss(diverged).tolist() == largest_loss(diverged).tolist() == [float("inf")]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def no_kernel(monkeypatch):
         ({"methods": 3}, r"parameter methods .* must be list\[str\], not 3"),
         ({"methods": ["fedavgg"]}, "unknown row of demo/digits 'fedavgg'; valid: fedavg"),
         ({"seeds": -1}, "seeds must be a whole number >= 1, not -1"),
-        ({"scale": "fast"}, "parameter scale is 'fast' but 'smoke' was asked for"),
+        ({"scale": "fast"}, "parameter scale is 'fast', where the call itself says 'smoke'; set it there"),
         ({"backend": "batch"}, "unknown backend 'batch'; valid: batched"),
         ({"device": "tpu"}, "no device 'tpu' on this machine; valid: auto, cpu"),
     ],

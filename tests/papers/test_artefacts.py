@@ -244,6 +244,10 @@ def test_every_cell_can_be_declared_at_every_scale(artefact: Artefact, store) ->
         for row, column in cells(artefact):
             if scale.setting(column) is None:
                 continue
+            if column.method(row) in dict(study.measure(row, column).without):
+                with pytest.raises(UserError, match="none of a new one"):
+                    study.experiments(row, column)
+                continue
             experiments = study.experiments(row, column)
             first = 1000 if artefact.timed else 0
             assert [each.seed for each in experiments] == list(range(first, first + study.seeds))

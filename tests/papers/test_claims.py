@@ -390,7 +390,8 @@ def test_a_lead_is_wider_than_another_lead_of_the_column() -> None:
 
 def test_what_is_paired_in_place_of_clients_is_said() -> None:
     rounds = np.ones(3)
-    samples = [Sample({0: value}, {0: (np.full(3, value), rounds)}, each="tested rounds") for value in (1.0, 2.0)]
+    spent = {value: np.array([value, value, value + 0.5]) for value in (1.0, 2.0)}
+    samples = [Sample({0: value}, {0: (each, rounds)}, each="tested rounds") for value, each in spent.items()]
     found = one(claims.above("a", "b"), grid(a_x=samples[0], b_x=samples[1]))
     said = "sign flips over 3 tested rounds, which cannot give a p below 0.25"
     assert (found.test, found.p) == (said, pytest.approx(0.25))

@@ -10,7 +10,9 @@ import pytest
 from helpers.printed import claimed, experiment
 
 from pflrepro.data.sets.types import DatasetSpec
-from pflrepro.papers.measures import Evidence, Value
+from pflrepro.papers.claims import Grid, Sample, above
+from pflrepro.papers.judging import judge
+from pflrepro.papers.measures import ACCURACY, Evidence, Measure, Value, accuracy_by
 from pflrepro.papers.numbers import published
 from pflrepro.papers.registry import select
 from pflrepro.papers.relative_measures import accuracy_in_time_of
@@ -253,3 +255,47 @@ def test_accuracy_in_the_time_that_another_row_takes() -> None:
     assert of(slow, fast).number == pytest.approx(15.0)
     assert of(fast, fast).number == pytest.approx(20.0)
     assert math.isnan(of(slow, None).number)
+    # its own last test lies within its own time, whatever the order of the sum: 60 tests of 0.1 s and more
+    uneven = evidence(list(range(61)), 0.1)
+    uneven.history["seconds"] = np.random.default_rng(1).uniform(0.1, 0.2, 61)
+    assert np.cumsum(uneven.history["seconds"])[-1] > uneven.history["seconds"].sum()
+    assert of(uneven, uneven).number == pytest.approx(58.0)
+
+
+def _tested(dataset: str, correct: list[int], after: list[int] | None = None, measure: Measure = ACCURACY) -> Value:
+    """Of a run with two tests, the second one better."""
+    history = {
+        "round": np.array([0, 1]),
+        "correct": np.array([[0] * len(correct), correct]),
+        "correct_after": np.array([[-1] * len(correct), after or correct]),
+        "test_samples": np.full(len(correct), 100),
+    }
+    experiment = SimpleNamespace(data=SimpleNamespace(dataset=dataset))
+    return measure.of(Evidence(SimpleNamespace(history=history, experiment=experiment), store=None))
+
+
+def test_one_model_on_one_test_set_is_tested_once() -> None:
+    """Of rotated pictures every tenth client has the same test set, of augmented ones all have, and of others each has its own."""
+    correct = [*range(10, 20), *range(30, 40)]
+    found = _tested("rotated-mnist", correct)
+    assert (found.number, found.each) == (24.5, "test sets")
+    assert found.clients.tolist() == list(range(20, 30)) and found.weights.tolist() == [200.0] * 10
+    assert _tested("rotated-mnist", correct[:10]).each == "clients"
+    assert _tested("augmented-cifar100", [26, 24]).clients.tolist() == [26, 24]  # of two models
+    assert _tested("cifar100", correct).clients.tolist() == correct
+    after = _tested("rotated-mnist", correct, measure=accuracy_by("last_round", after=True))
+    assert after.clients.tolist() == correct  # of as many models
+
+
+def test_a_claim_is_not_decided_by_one_test_set_counted_ten_times() -> None:
+    places = {
+        (row, "c"): Sample({0: found.number}, {0: (found.clients, found.weights)})
+        for row, found in (
+            ("a", _tested("augmented-cifar100", [27] * 10)),
+            ("b", _tested("augmented-cifar100", [26] * 10)),
+        )
+    }
+    grid = Grid(("a", "b"), ("c",), places, frozenset(), {"a": "A", "b": "B", "c": "C"})
+    (found,) = judge([above("a", "b")], grid)
+    assert (found.outcome, found.difference) == ("undecided", 1.0) and math.isnan(found.p)
+    assert found.test == "none: one seed, and one number for all clients"

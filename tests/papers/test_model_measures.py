@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 import pflrepro
+from pflrepro.algorithms.registry import build_method, names
 from pflrepro.data.partitions.parse import new_clients
 from pflrepro.errors import UserError
 from pflrepro.experiments import revive
@@ -207,6 +210,25 @@ def test_what_an_attack_recovers(trained) -> None:
     found = leakage.recover(seen, leakage.Attack(steps=1, inner=2, seed=0))
     value = model_measures.psnr("extractor", victims=3, steps=1, inner=2).of(evidence)
     assert value.number == pytest.approx(found.psnr()) and len(value.clients) == len(set(seen.client))
+
+
+def test_a_client_of_whom_nothing_is_recovered_keeps_its_place() -> None:
+    found = {"psnr": np.array([6.0, math.nan, 8.0, math.nan, math.nan]), "client": np.array([0, 0, 2, 1, 1])}
+    experiment = SimpleNamespace(seed=0)
+    evidence = SimpleNamespace(run=SimpleNamespace(experiment=experiment), reading=lambda *_, **__: found)
+    value = model_measures.psnr("extractor").of(evidence)
+    assert value.number == 7.0 and value.weights.tolist() == [1.0, 0.0, 1.0]
+    np.testing.assert_array_equal(value.clients, [6.0, math.nan, 8.0])
+
+
+def test_new_clients_of_methods_whose_server_holds_all_models_are_refused_before_training() -> None:
+    holding = {name for name in names() if build_method(name).server_store}
+    assert {name for name, _ in model_measures.NOT_TO_JOIN} == holding
+    for name in ("fedfomo", "fedfomo+mr", "apple"):
+        with pytest.raises(UserError, match="holds a model of every client, and none of a new one"):
+            model_measures.newcomers().check(name)
+    model_measures.newcomers("plain", 10).check("apple")
+    model_measures.newcomers().check("fedavg")
 
 
 def test_of_two_coefficients_that_of_the_means_is_taken(trained) -> None:

@@ -5,6 +5,7 @@ import math
 import pandas as pd
 import pytest
 
+from pflrepro import papers
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.papers import numbers
 
@@ -94,6 +95,12 @@ def test_a_missing_spread_comes_from_the_next_source_under_its_own_name():
     sources = ("dbe_table5", "pfllib_leaderboard")
     found = numbers.find_number(sources, ("FedAvg+DBE", "FedDBE"), PRACTICAL, "accuracy")
     assert (found.value, found.std, found.source, found.std_source) == (97.69, 0.05, "dbe_table5", "pfllib_leaderboard")
+
+
+def test_a_spread_of_another_number_is_not_taken():
+    """The leaderboard's FedBABU is fine-tuned: 36.82 with 0.45; DBE Table 1 prints 16.86."""
+    cell = papers.study("dbe/table1", "paper").cells["fedbabu", "accuracy"]
+    assert cell.published == 16.86 and math.isnan(cell.published_std)
 
 
 def test_a_listed_cell_without_a_value_keeps_its_note():

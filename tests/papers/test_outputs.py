@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from pflrepro.errors import UserError
 from pflrepro.experiments.store import Store
-from pflrepro.papers import outputs
+from pflrepro.papers import find, outputs
 from pflrepro.papers.artefact import Scale, row
 from pflrepro.papers.studies import Study
 from pflrepro.papers.views.table import Table
@@ -156,6 +156,15 @@ def test_outputs_of_another_scale_are_replaced_with_a_word(shown: Study, make, t
     assert caplog.messages == [
         f"{page} at scale paper replaces that of scale fast (pflrepro redraw demo/fake --scale fast)"
     ]
+
+
+def test_the_scale_of_outputs_whose_main_numbers_are_a_view_s(tmp_path: Path) -> None:
+    """Their cells stand in a table of their own, which has the scale."""
+    artefact = find("dbe/figure3")
+    (tmp_path / "dbe").mkdir()
+    (tmp_path / "dbe" / "figure3.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "dbe" / "figure3-cells.csv").write_text("artefact,scale\ndbe/figure3,full\n")
+    assert outputs.shown_scale(artefact, tmp_path) == "full"
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:

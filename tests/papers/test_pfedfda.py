@@ -249,7 +249,7 @@ def test_a_time_does_not_wait_for_the_curve_to_settle(at, monkeypatch) -> None:
         history=history,
         rounds=8,
         round_of=lambda moment: 8,
-        experiment=SimpleNamespace(seed=0, settings=settings),
+        experiment=SimpleNamespace(seed=0, settings=settings, data=SimpleNamespace(dataset="cifar100")),
         diverged=None,
     )
     monkeypatch.setattr(Study, "runs", lambda study, row, column: ({0: run}, ""))

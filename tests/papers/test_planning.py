@@ -112,6 +112,13 @@ def test_tests_cost_by_what_is_tested_on(options: str, tested: float, monkeypatc
     assert planning.estimate_seconds(experiment, 1, Timings(tmp_path)) == pytest.approx(1797 * tested)
 
 
+def test_a_client_that_is_tested_officially_costs_all_official_tests(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(planning, "usable_cores", lambda: 1)
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=0.0, step=0.0, test=1.0))
+    experiment = Experiment.for_dataset("fedavg", "rotated-mnist", clients=10, rounds=1, evaluate_after=False)
+    assert planning.estimate_seconds(experiment, 1, Timings(tmp_path)) == 10 * 10_000
+
+
 def test_a_round_costs_each_of_its_clients_what_no_step_pays(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(planning, "usable_cores", lambda: 1)
     monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=1.0, step=0.0, test=0.0))

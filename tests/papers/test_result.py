@@ -12,9 +12,9 @@ from scipy import stats
 from pflrepro.metrics.intervals import bootstrap, over_clients
 from pflrepro.papers.artefact import INSTEAD, LEVELS, REDUCED, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.judging import Outcome
-from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Measure, Value
+from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, SECONDS, TOTAL_MINUTES, Measure, Value, minutes_of
 from pflrepro.papers.numbers import PublishedNumber
-from pflrepro.papers.relative_measures import gain_over
+from pflrepro.papers.relative_measures import gain_over, ratio_to
 from pflrepro.papers.result import FRAME_COLUMNS, VERDICTS, Cell
 from pflrepro.papers.settings import FMNIST_PRACTICAL
 
@@ -85,13 +85,18 @@ def test_one_seed_has_the_interval_over_its_clients() -> None:
 
 def test_values_that_are_no_shares_have_an_interval_over_clients_too() -> None:
     """Losses of clients, gains of clients: negative ones, and above 100."""
-    found = replace(cell(measure=gain_over("r")), values={0: of_clients([-3.0, -3.0, -3.0], [1, 2, 3])})
-    assert found.interval() == (pytest.approx(-3.0), pytest.approx(-3.0), "bootstrap, 3 clients")
+    found = replace(cell(measure=gain_over("r")), values={0: of_clients([-4.0, -3.0, -3.0], [1, 2, 3])})
+    low, high, what = found.interval()
+    assert -4.0 <= low < -3.0 == pytest.approx(high) and what == "bootstrap, 3 clients"
     wide = replace(cell(measure=gain_over("r")), values={0: of_clients([-3.0, 250.0], [1, 1])})
     assert wide.interval()[:2] == (pytest.approx(-3.0), pytest.approx(250.0))
 
 
-@pytest.mark.parametrize("value", [Value(90.0), of_clients([90.0], [10])], ids=["no clients", "one client"])
+@pytest.mark.parametrize(
+    "value",
+    [Value(90.0), of_clients([90.0], [10]), of_clients([90.0] * 6, [10] * 6)],
+    ids=["no clients", "one client", "one model on one test set"],
+)
 def test_no_interval_where_nothing_is_known_of_the_spread(value: Value) -> None:
     low, high, what = replace(cell(), values={0: value}).interval()
     assert math.isnan(low) and math.isnan(high) and what == ""
@@ -150,6 +155,25 @@ def outcome(word: str, *places: tuple[str, str]) -> Outcome:
 def test_verdict_at_the_papers_setting(ours: float, words: list[str], printed: float, expected: str) -> None:
     found = cell(ours, printed=(printed, NAN))
     assert found.verdict(ARTEFACT, [outcome(word) for word in words]) == expected
+
+
+@pytest.mark.parametrize(
+    ("measure", "compared"),
+    [
+        (ACCURACY, True),
+        (SECONDS, False),
+        (TOTAL_MINUTES, False),
+        (minutes_of(100), False),
+        (ratio_to("fedavg", SECONDS), True),
+        (replace(ratio_to("fedavg", SECONDS), beside=(("r", ""),)), False),  # of the row itself
+    ],
+)
+def test_times_of_another_machine_and_what_is_relative_to_itself_are_not_compared(
+    measure: Measure, compared: bool
+) -> None:
+    found = cell(90.0, measure=measure)
+    assert found.verdict(ARTEFACT, []) == ("within tolerance" if compared else "not judged")
+    assert math.isnan(found.line(ARTEFACT, "paper", [])["tolerance"]) != compared
 
 
 @pytest.mark.parametrize("level", [REDUCED, INSTEAD])

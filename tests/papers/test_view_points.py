@@ -19,7 +19,7 @@ from pflrepro.papers.views.bars import Bars, ClassBars
 from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.rows import row_looks
 from pflrepro.style import COLUMN, PAGE
-from pflrepro.viz.bars import share_figure
+from pflrepro.viz.bars import bar_figure, share_figure
 from pflrepro.viz.dots import LESS, Number, NumberPanel, dot_figure
 from pflrepro.viz.looks import Look, look
 
@@ -187,6 +187,13 @@ def test_bars_of_every_class():
     assert replace(view, kept=False).frame(make_study(make_artefact(), CELLS)) is None, "the cells are the csv"
     with pytest.raises(UserError, match=r"of 2 classes, not of the shapes \[\[3\], \[3\]\]"):
         share_figure(found, ("a", "b"), "x")
+
+
+def test_bars_of_classes_of_which_nothing_is_known_and_of_numbers_below_zero() -> None:
+    assert share_figure({"none": np.full(2, np.nan)}, ("a", "b"), "x").axes[0].get_xlim() == (0, 1.45)
+    below = Number("a", Look("black", "o"), -2.0, spread=0.5)
+    low, high = bar_figure([NumberPanel("a title", "points", (below,))]).axes[0].get_xlim()
+    assert low < -2.5 and high > 0
 
 
 def test_long_names_of_rows_leave_room_for_the_title() -> None:

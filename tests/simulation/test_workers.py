@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import signal
@@ -10,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from loky import get_reusable_executor
@@ -69,6 +71,21 @@ def test_worker_processes_change_no_bit(simulate, differ, name: str, model: str)
         assert all(
             (a == b).all() for a, b in zip(mine.history["correct_after"], other.history["correct_after"], strict=True)
         )
+
+
+@pytest.mark.usefixtures("always_in_workers")
+def test_workers_look_at_the_samples_of_their_own_federation(federation, simulate) -> None:
+    """Two federations one after the other that differ in their samples alone."""
+    other = copy.copy(federation)
+    other.x = federation.x.flip(0)
+    found = {
+        (name, workers): simulate(build_method("fedavg"), rounds=0, workers=workers, federation=of).history(0)["loss"]
+        for name, of in (("own", federation), ("other", other))
+        for workers in (2, 1)
+    }
+    for name in ("own", "other"):
+        np.testing.assert_array_equal(found[name, 2], found[name, 1])
+    assert (found["own", 1] != found["other", 1]).any()
 
 
 @pytest.mark.usefixtures("always_in_workers")

@@ -55,9 +55,11 @@ class GroupDirichlet(PFedFDADirichlet):
         rows = torch.argsort(group, stable=True).split(torch.bincount(group).tolist())
         for number, members in enumerate(rows):
             own = data.labels[members]
-            if each > len(members):
-                raise UserError(f"clients must be <= {len(members)}, the number of samples, not {each}")
-            self.check_minimum(len(members), each, data.min_size)
+            least = max(1, data.min_size)
+            if least * each > len(members):
+                raise UserError(
+                    f"the {each} clients of group {number} need {least * each:,} samples, {least} each; it has {len(members):,}"
+                )
             sizes = self.sizes(class_sizes(own), each, data.seed, data.min_size, stream=number)
             client[members] = number * each + by_class(own, sizes, data.seed, stream=number)
         return client, clients, None

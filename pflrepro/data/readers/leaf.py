@@ -75,6 +75,8 @@ def _writer(samples: Any, source: str, classes: int) -> tuple[np.ndarray, np.nda
         x, y = np.array(samples["x"], dtype=np.float64), np.array(samples["y"])
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFile(f"{source} is corrupt: {' '.join(str(error).split())[:120]}") from None
+    if y.ndim != 1:
+        raise CorruptFile(f"{source} is corrupt: its labels are no list")
     if not len(y) and not x.size:
         return np.zeros((0, 784), np.uint8), np.zeros(0, np.int64)
     if x.ndim != 2 or x.shape != (len(y), 784) or not ((x >= 0) & (x <= 1)).all():

@@ -43,25 +43,55 @@ class _Allowed:
         raise pickle.UnpicklingError("it changes a function")
 
 
+def _no_array(*arguments: Any) -> None:
+    raise pickle.UnpicklingError("it builds an array by hand")
+
+
+# Only a name: called, numpy's own type would make an array of objects whose addresses the pickle says.
+_NDARRAY = _Allowed(_no_array)
+
+
 def _empty_array(kind: Any, shape: Any, code: Any) -> np.ndarray:
     """What numpy pickles begin an array with; its shape, type and bytes follow as its state."""
-    if kind is not np.ndarray or shape != (0,):
+    if kind is not _NDARRAY or shape != (0,):
         raise pickle.UnpicklingError("it holds an unusual array")
-    return np.ndarray((0,), np.int8)
+    return _Array((0,), np.int8)
 
 
-def _array(buffer: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray:
+class _Array(np.ndarray):
+    """An array whose type is one that was checked."""
+
+    def __setstate__(self, state: Any) -> None:
+        version, shape, kind, *rest = state
+        super().__setstate__((version, shape, _type(kind), *rest))
+
+
+def _array(buffer: Any, kind: Any, shape: Any, order: Any) -> np.ndarray:
     """An array of pickle protocol 5, whose bytes lie inside the pickle."""
-    if not isinstance(buffer, (bytes, bytearray)) or not isinstance(dtype, np.dtype):
+    if not isinstance(buffer, (bytes, bytearray)):
         raise pickle.UnpicklingError("it holds an unusual array")
-    return np.frombuffer(buffer, dtype).reshape(shape, order=order)
+    return np.frombuffer(buffer, _type(kind)).reshape(shape, order=order)
 
 
-def _dtype(code: Any, *flags: Any) -> np.dtype:
-    dtype = np.dtype(code.decode("ascii") if isinstance(code, bytes) else str(code))
-    if dtype.kind not in "biufSU":
-        raise pickle.UnpicklingError(f"it holds an array of type {dtype}")
-    return dtype
+class _Type:
+    """The type of an array's numbers: not numpy's own, in which a pickle may change size and fields under an array that has it."""
+
+    def __init__(self, code: Any, *flags: Any) -> None:
+        self.dtype = np.dtype(code.decode("ascii") if isinstance(code, bytes) else str(code))
+        if self.dtype.kind not in "biufSU":
+            raise pickle.UnpicklingError(f"it holds an array of type {self.dtype}")
+
+    def __setstate__(self, state: Any) -> None:
+        _, order, *fields, size, _, _ = state
+        if any(each is not None for each in fields) or size not in (-1, self.dtype.itemsize):
+            raise pickle.UnpicklingError(f"it changes the type {self.dtype}")
+        self.dtype = self.dtype.newbyteorder(order.decode("ascii") if isinstance(order, bytes) else order)
+
+
+def _type(kind: Any) -> np.dtype:
+    if not isinstance(kind, _Type):
+        raise pickle.UnpicklingError("it holds an unusual array")
+    return kind.dtype
 
 
 def _latin1(text: Any, encoding: Any) -> bytes:
@@ -72,8 +102,8 @@ def _latin1(text: Any, encoding: Any) -> bytes:
 
 
 _NAMES: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): _Allowed(_dtype),
+    ("numpy", "ndarray"): _NDARRAY,
+    ("numpy", "dtype"): _Allowed(_Type),
     ("_codecs", "encode"): _Allowed(_latin1),
     **{(f"numpy.{core}.multiarray", "_reconstruct"): _Allowed(_empty_array) for core in ("core", "_core")},
     **{(f"numpy.{core}.numeric", "_frombuffer"): _Allowed(_array) for core in ("core", "_core")},

@@ -171,9 +171,15 @@ class DatasetSpec:
         return not (self.files or self.made_of or self.source)
 
     @property
+    def test_sets(self) -> int | None:
+        """How many test sets all clients share, client i having number i % `test_sets`; None: each has its own."""
+        shared = {"rotate-clients": 10, "rotate-images": 10, "official-test": 1, "augment-once": 1}
+        return shared.get(self.shift.partition(":")[0])
+
+    @property
     def tested_officially(self) -> bool:
         """Whether clients are tested on the official test rows, whatever their partition holds out."""
-        return self.shift.partition(":")[0] in ("rotate-clients", "rotate-images", "official-test", "augment-once")
+        return self.test_sets is not None
 
     @property
     def stored_as(self) -> str:

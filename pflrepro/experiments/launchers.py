@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -206,6 +207,8 @@ def _until_answered(once: Callable[[Mapping[int, Task]], Answers], tasks: Sequen
                 yield waiting.pop(index), message
         except UserError:
             raise
+        except pickle.PicklingError as error:
+            raise UserError(f"what the workers are to do cannot be sent to them: {_line(error)}") from None
         except Exception as error:  # a worker died, or the engine gave up on one
             reason = _line(error)
         left = TRIES if len(waiting) < before else left - 1

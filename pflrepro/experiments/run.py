@@ -90,6 +90,8 @@ def run(
 
 def moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
     """The moments but the last, whose state is kept anyway; `UserError` for one that a run will not have."""
+    if isinstance(keep, (str, int)):
+        raise UserError(f"keep is a list of moments, such as keep=[{keep!r}], not {keep!r}")
     for moment in keep:
         if isinstance(moment, str):
             check_word("moment", moment, ("best", "last"))

@@ -263,6 +263,8 @@ def test_the_best_state_is_that_before_the_stop_rule(store: Store, fake, make) -
 def test_a_moment_that_will_not_come_is_refused_before_anything_is_trained(store: Store, fake, make) -> None:
     for keep, message in (
         (("worst",), "unknown moment 'worst'; valid: last, best"),
+        ("best", r"keep is a list of moments, such as keep=\['best'\], not 'best'"),
+        (5, r"keep is a list of moments, such as keep=\[5\], not 5"),
         ((5,), r"no test is asked for after round 5, whose state is to be kept; near: \[4, 6, 2\]"),
         ((12,), r"no test is asked for after round 12, .*; near: \[10, 8, 6\]"),
     ):

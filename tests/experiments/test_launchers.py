@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections import Counter
 from contextlib import contextmanager
@@ -156,6 +157,15 @@ def test_a_worker_that_dies_on_every_attempt_fails_its_task_alone():
     assert found[:3] == [("a", None), ("c", "in vain"), ("d", None)]
     assert found[3:] == [("b", "its worker died (out of memory?): RuntimeError: a worker died")]
     assert handed == [[0, 1, 2, 3]] + [[1]] * launchers.TRIES
+
+
+def test_what_cannot_be_sent_to_a_worker_is_no_worker_that_died():
+    def once(waiting):
+        raise pickle.PicklingError("Could not pickle\nthe task")
+        yield
+
+    with pytest.raises(UserError, match="cannot be sent to them: PicklingError: Could not pickle the task"):
+        list(launchers._until_answered(once, ["a"]))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,10 @@ def test_notebook_at_smoke(id, shared_store, tmp_path):
         f"{stem}-{name}".rstrip("-") for name in study.figures()
     }
     assert "stderr" not in streams(done.notebook)
-    assert {entry.state for entry in study.plan()} <= {"done"}, "every cell of the scale was run"
+    refused = {(row.label, reason) for row in study.rows for reason in _refusals(study, row)}
+    plan = study.plan()
+    assert {(entry.row, entry.reason) for entry in plan if entry.state == "not possible"} == refused
+    assert {entry.state for entry in plan} <= {"done", "not possible"}, "every other cell of the scale was run"
     frame = study.frame
     run = frame[(frame["n"] > 0) & (frame["level"] == "stand-in")]
     if study.artefact.trains:
@@ -50,3 +53,13 @@ def test_what_needs_data_says_how_to_get_them(tmp_path):
         MissingData, match=r"^grpfed/table1 at scale fast: data set mitbih not downloaded \(pflrepro data"
     ):
         reproduce("grpfed/table1", "fast", {"data_root": str(tmp_path / "none")}, tmp_path, **places)
+
+
+def _refusals(study, row) -> list[str]:
+    """Why a row can have no number in some columns, as its measure there says."""
+    here = (
+        (dict(study.measure(row, column).without), column.method(row))
+        for column in study.columns
+        if study.has(row, column)
+    )
+    return [without[method] for without, method in here if method in without]

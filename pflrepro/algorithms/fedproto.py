@@ -13,9 +13,8 @@ from pflrepro.algorithms.task import Context, Setup
 from pflrepro.checked import NonNegative
 from pflrepro.trees import Tree
 
-_BEHIND = (
-    20.0  # how far a class without a prototype scores below the lowest that has one: never the answer, and no odd loss
-)
+# How far a class without a prototype scores below the lowest that has one: never the answer, and no odd loss.
+_BEHIND = 20.0
 
 
 @dataclass(frozen=True)

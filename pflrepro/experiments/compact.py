@@ -19,7 +19,7 @@ from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.history import agree, check_history, joined
-from pflrepro.experiments.identity import identity_digest, without_path
+from pflrepro.experiments.identity import identity_digest, written_down
 from pflrepro.experiments.readings import FOLDER, Question, question_of, unpacked
 from pflrepro.experiments.result import Run
 
@@ -89,11 +89,9 @@ def _readings(place: Path, id: str) -> dict[str, np.ndarray]:
 
 
 def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
-    experiment = run.experiment.to_dict()
-    experiment["data"]["partition"] = without_path(run.experiment.data.partition)
     described = {
         "id": run.id,
-        "experiment": experiment,
+        "experiment": written_down(run.experiment),
         "identity": dict(run.identity),
         "environment": {name: value for name, value in run.environment.items() if name != "attempts"},
     }

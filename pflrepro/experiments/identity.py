@@ -123,8 +123,15 @@ def partition_content(text: str) -> str | None:
     return None
 
 
+def written_down(experiment: Experiment) -> dict[str, Any]:
+    """The experiment as a store keeps it: without the folder of a partition's file, so that it names no place on this machine."""
+    described = experiment.to_dict()
+    described["data"]["partition"] = without_path(experiment.data.partition)
+    return described
+
+
 def without_path(text: str) -> str:
-    """A partition's text with a file's folder left out: what is written down names no place on this machine."""
+    """A partition's text with a file's folder left out."""
     spec = parse(text)
     if isinstance(spec, File) or (isinstance(spec, Counts) and spec.is_file):
         return f"{spec.kind}:{Path(spec.value.replace(chr(92), '/')).name}"

@@ -39,7 +39,7 @@ from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_c
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, FORMAT, holds_nothing, is_done, read_config, read_run
 from pflrepro.experiments.history import agree, check_history, spacing_of
-from pflrepro.experiments.identity import ID_LENGTH, run_id, without_path
+from pflrepro.experiments.identity import ID_LENGTH, run_id, written_down
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.readings import FOLDER as READINGS
 from pflrepro.experiments.readings import Question, questions, taken
@@ -268,8 +268,7 @@ class Store(Behind, Listed):
                     return self._checkpoints(id, experiment.settings.rounds)
                 except CorruptFile as error:
                     self.set_aside(id, str(error))
-            described = experiment.to_dict()
-            described["data"]["partition"] = without_path(experiment.data.partition)
+            described = written_down(experiment)
             new = folder.with_name(f".{id}.{secrets.token_hex(4)}.tmp")
             try:
                 new.mkdir(parents=True)

@@ -75,9 +75,8 @@ class Workers:
         blob = packed((work, light))
         x = program.federation.x
         place = (self._file_of(program.federation), tuple(x.shape), x.dtype)
-        key = hashlib.sha256(
-            blob + repr(place).encode()
-        ).hexdigest()  # two federations may differ in their samples alone
+        # with the file of the samples, in which alone two federations may differ
+        key = hashlib.sha256(blob + repr(place).encode()).hexdigest()
         left, waiting = iter(groups), {}
         with shielded():
             executor = self._executor()

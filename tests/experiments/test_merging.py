@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.breaking import break_in_round
 from helpers.runs import put
 
 from pflrepro.errors import UserError
@@ -28,6 +29,14 @@ def other(tmp_path: Path) -> Store:
 
 def quick(experiments, store: Store, fake, **how):
     return run(experiments, store=store, simulate=fake, progress=False, **how)
+
+
+def broken_after_six(experiment, store: Store, fake) -> None:
+    """Train it, saved after every round, until the one behind the sixth breaks."""
+    fake.before_step = break_in_round(6, ValueError("enough"))
+    with pytest.raises(Exception, match="enough"):
+        quick(experiment, store, fake, checkpoint_every=0)
+    fake.before_step = None
 
 
 def content(store: Store) -> dict[str, bytes]:
@@ -102,35 +111,18 @@ def test_the_intact_run_wins_and_a_damaged_source_is_reported(store, other, fake
 
 
 def test_a_half_done_run_gives_way_but_keeps_how_far_it_is(store, other, fake, make):
-    def stop(simulation):
-        if simulation.round == 6:
-            raise ValueError("enough")
-
-    fake.before_step = stop
-    with pytest.raises(Exception, match="enough"):
-        quick(make.experiment(rounds=9), store, fake, checkpoint_every=0)
-    fake.before_step = None
+    broken_after_six(make.experiment(rounds=9), store, fake)
     made = quick(make.experiment(), other, fake)
     assert [what for what, _ in told(merge(store, other.root))] == ["taken"]
     assert set(store.states(made.id)) == {4, 6}
-    with pytest.raises(Exception, match="enough"):
-        fake.before_step = stop
-        quick(make.experiment(seed=7, rounds=9), other, fake, checkpoint_every=0)
+    broken_after_six(make.experiment(seed=7, rounds=9), other, fake)
     assert [what for what, _ in told(merge(store, other.root))] == ["kept"], "what is half done there stays there"
 
 
 def test_a_longer_training_that_was_stopped_outlives_a_merge(store, other, fake, make):
     """Done at three rounds, stopped at six on the way to nine; of four rounds elsewhere."""
     quick(make.experiment(rounds=3), store, fake)
-
-    def stop(simulation):
-        if simulation.round == 6:
-            raise ValueError("enough")
-
-    fake.before_step = stop
-    with pytest.raises(Exception, match="enough"):
-        quick(make.experiment(rounds=9), store, fake, checkpoint_every=0)
-    fake.before_step = None
+    broken_after_six(make.experiment(rounds=9), store, fake)
     made = quick(make.experiment(rounds=4), other, fake)
     assert [what for what, _ in told(merge(store, other.root))] == ["replaced"]
     assert 6 in store.states(made.id) and store.get(made.id).rounds == 4

@@ -216,8 +216,7 @@ class Drawn(Spec):
             raise UserError(
                 f"'{self}' among {clients} clients gives the smallest {best} samples, fewer than min_size = {min_size}"
             )
-        remedy = " or a larger alpha" if "alpha" in self.fields() else ""
-        raise too_small(f"'{self}'", clients, min_size, best, self.draws, remedy)
+        raise too_small(f"'{self}'", clients, min_size, best, self.draws, alpha="alpha" in self.fields())
 
 
 def _kinds(base: type[Spec]) -> Iterator[type[Spec]]:
@@ -232,12 +231,12 @@ def train_size(samples: int, test_share: float) -> int:
     return math.floor((1 - Fraction(repr(float(test_share)))) * samples)
 
 
-def too_small(what: str, clients: int, min_size: int, best: int, draws: int, remedy: str = "") -> UserError:
-    """The error after the last of the bounded draws."""
+def too_small(what: str, clients: int, min_size: int, best: int, draws: int, *, alpha: bool) -> UserError:
+    """The error after the last of the bounded draws; `alpha`: whether the partition has one."""
     reached = f"the best had a smallest client of {best}" if best >= 0 else "none was valid"
     return UserError(
         f"{what} among {clients} clients: none of {draws:,} draws gave every client min_size = {min_size} samples ({reached}); "
-        f"use a smaller min_size or fewer clients{remedy}"
+        f"use a smaller min_size or fewer clients{' or a larger alpha' if alpha else ''}"
     )
 
 

@@ -86,7 +86,7 @@ def practical(labels: np.ndarray, clients: int, alpha: float, min_size: int, ran
         if smallest >= min_size:
             return parts
         best = max(best, smallest)
-    raise too_small("pfllib-dirichlet", clients, min_size, best, DRAWS, " or a larger alpha")
+    raise too_small("pfllib-dirichlet", clients, min_size, best, DRAWS, alpha=True)
 
 
 def _practical_attempt(

@@ -243,7 +243,8 @@ def _get_one(spec: DatasetSpec, known: Known, root: Path, progress: bool, say: R
         try:
             fetched = _make(spec, cache_path(spec.name, root), progress, policy)
         except OSError as error:
-            raise UserError(f"cannot write {root / spec.name}: {error.strerror or error}") from None
+            which = f": {error.filename}" if error.filename else ""
+            raise UserError(f"cannot make {root / spec.name}: {error.strerror or error}{which}") from None
         return "redone" if state == "corrupt" else "downloaded" if fetched else "converted"
 
 

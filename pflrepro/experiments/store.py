@@ -72,7 +72,7 @@ class Store(Behind, Listed):
     """
 
     def __init__(self, root: str | Path | None = None, behind: str | Path | None = None) -> None:
-        self.root = chosen_folder(root, "--store", ENVIRONMENT, "store")
+        self.root = chosen_folder(root, "--store", ENVIRONMENT, "store").absolute()  # a notebook may change its folder
         self.made: set[str] = set()
         self.behind = compact.shipped() if behind is None else Path(behind)
 

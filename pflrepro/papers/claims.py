@@ -216,7 +216,8 @@ def contrasts(claim: Claim, grid: Grid) -> list[tuple[Contrast, float]]:
                 slope = np.arange(len(measured)) - (len(measured) - 1) / 2
                 slope *= (len(slope) - 1) / (slope**2).sum() * (1 if claim.form == "rises" else -1)
                 said = f"{claim.form} from {name(measured[0])} to {name(measured[-1])}"
-                add(said, column, [((row, column), float(w)) for row, w in zip(measured, slope, strict=True)])
+                weights = [((row, column), float(w)) for row, w in zip(measured, slope, strict=True)]
+                add(said, column, [pair for pair in weights if pair[1]])  # the middle one of an odd number says nothing
         elif claim.form == "peaks":
             low, peak, high = claim.rows
             for end in (low, high):

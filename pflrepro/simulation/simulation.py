@@ -31,7 +31,7 @@ from pflrepro.simulation.schedule import table
 from pflrepro.simulation.source import DataSource, Supplies
 from pflrepro.simulation.start import (
     refuse_lost_adaptation,
-    refuse_partial_norm_batches,
+    refuse_unfit_norm_batches,
     refuse_unfit_samples,
     setup_of,
     task_of,
@@ -116,7 +116,7 @@ class Simulation:
             },
             first_model=first_model,
         )
-        refuse_partial_norm_batches(self.task, method, settings, self.dispatcher.clock(0))
+        refuse_unfit_norm_batches(self.task, method, settings, self.dispatcher.clock(0))
         self.round = 0
         self._spent = {"seconds": 0.0, "seconds_aggregation": 0.0}  # since the last record
         self.prologue_done = method.prologue() is None

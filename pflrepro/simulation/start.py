@@ -58,14 +58,17 @@ def setup_of(
     return replace(setup, parts=method.layout(setup))
 
 
-def refuse_partial_norm_batches(task: Task, method: Method, settings: Settings, clock: Clock) -> None:
-    """`UserError` where a network with batch norm would train on incomplete batches, which are padded side by side."""
+def refuse_unfit_norm_batches(task: Task, method: Method, settings: Settings, clock: Clock) -> None:
+    """`UserError` where batch norm would train on one sample, or on incomplete batches, which are padded side by side."""
+    if not (task.base.has_buffers or task.head.has_buffers):
+        return
     training = [phase for phase in method.phases(clock) if not phase.scan]
-    kept = not settings.drop_last or settings.fit_batch or any(phase.drop_last is False for phase in training)
-    if kept and (task.base.has_buffers or task.head.has_buffers):
+    if not settings.drop_last or settings.fit_batch or any(phase.drop_last is False for phase in training):
         raise UserError(
             "a network with batch norm needs drop_last=True and fit_batch=False: an incomplete batch has other statistics when padded"
         )
+    if settings.batch_size == 1:
+        raise UserError("a network with batch norm needs batch_size >= 2, not 1: one sample has no variance")
 
 
 def refuse_lost_adaptation(method: Method, settings: Settings) -> None:

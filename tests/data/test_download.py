@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from data_server import Mirror, serve
 from data_sources import decode, tiny_sources, tiny_spec
 
+from pflrepro.data import download
 from pflrepro.data.arrays import Arrays, read_arrays, save_arrays
 from pflrepro.data.datasets import DATASETS, SourceFile
 from pflrepro.data.download import get, status, verify
@@ -264,6 +266,17 @@ def test_names_and_roots_are_checked(tmp_path: Path) -> None:
     (tmp_path / "mnist").write_text("")
     with pytest.raises(UserError, match=r"cannot write .*mnist"):
         get("mnist", tmp_path)
+
+
+def test_an_original_that_cannot_be_read_is_named(
+    tmp_path: Path, sources: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "original/tiny.gz")
+
+    monkeypatch.setattr(download, "_make", denied)
+    with pytest.raises(UserError, match=r"cannot make .*tiny: Permission denied: original/tiny.gz$"):
+        get("tiny", tmp_path, datasets={"tiny": tiny_spec(sources, "")})
 
 
 def test_digits_are_embedded(tmp_path: Path) -> None:

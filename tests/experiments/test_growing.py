@@ -251,6 +251,12 @@ def test_the_best_state_is_kept_wherever_the_run_was_broken_off(stop: int, store
     assert fake.built == []
 
 
+def test_what_was_the_best_at_a_checkpoint_goes_where_the_last_round_is_better(store: Store, fake, make) -> None:
+    found = quick(make.seeds(*range(8), rounds=6), store, fake, keep=("best",))
+    assert {0 < one.round_of("best") < 6 for one in found} == {True, False}
+    assert [set(store.states(one.id)) for one in found] == [{one.round_of("best"), 6} - {0} for one in found]
+
+
 def test_the_best_state_is_that_before_the_stop_rule(store: Store, fake, make) -> None:
     """Seeds that train together go on until all have stopped; what they find behind their own stop does not count."""
     asked = make.seeds(*range(6), rounds=30, patience=2)

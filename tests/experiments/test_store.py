@@ -235,6 +235,8 @@ def test_the_place_of_the_store(tmp_path, monkeypatch):
     assert Store().root == tmp_path / "there"
     assert Store().runs() == []
     assert not (tmp_path / "there").exists()
+    monkeypatch.chdir(tmp_path)
+    assert Store("mine").root == tmp_path / "mine"  # wherever the process goes from here
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"--store must name a folder, not the file .*file"):
         Store(tmp_path / "file")

@@ -269,6 +269,13 @@ def test_a_trend_is_of_the_numbers_and_of_the_rows_that_were_measured() -> None:
     assert (found.said, found.column, found.difference) == ("falls from A to C", "x", pytest.approx(1.95))
 
 
+def test_the_middle_row_of_an_odd_trend_says_nothing_of_it() -> None:
+    still = Sample({0: 5.0, 1: 7.0, 2: 6.0}, {}, rising=True)
+    board = grid(a_x=cell(1, 1.1, 1.2), b_x=still, c_x=cell(3, 3.2, 3.1))
+    found = one(claims.rises("abc"), board)
+    assert (found.outcome, list(found.places)) == ("kept", [("a", "x"), ("c", "x")])
+
+
 @pytest.mark.parametrize(("claim", "outcome"), [(claims.rises_across, "kept"), (claims.falls_across, "broken")])
 def test_across_columns_the_last_is_held_against_the_first(claim, outcome: str) -> None:
     board = grid(a_x=cell(1, 2), a_y=cell(9, 9), a_z=cell(3, 4.02))

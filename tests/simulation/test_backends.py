@@ -129,6 +129,7 @@ def test_a_single_client_that_does_not_fit_is_an_error(start, monkeypatch) -> No
         ({"model": "mpl"}, "unknown model 'mpl'; valid: mlp"),
         ({"model": "cnn-digits-bn"}, "batch norm needs drop_last=True"),
         ({"model": "cnn-digits-bn", "drop_last": True, "fit_batch": True}, "and fit_batch=False"),
+        ({"model": "cnn-digits-bn", "drop_last": True, "batch_size": 1}, "batch norm needs batch_size >= 2, not 1"),
     ],
 )
 def test_what_is_impossible_is_refused_in_one_line(start, changes: dict, message: str) -> None:

@@ -26,7 +26,8 @@ class Settings(Brief):
     """How a federation trains; the defaults are the protocol of DBE and GPFL. Bad values are a one-line `UserError`.
 
     Attributes:
-        rounds: communication rounds (at most: `patience` may stop earlier); 2,000 [DBE-code run script, GPFL-code].
+        rounds: communication rounds (at most: `patience` may stop earlier); 2,000 [GPFL 4.1; DBE-code run script;
+            GPFL-code's default is 1,000].
         participation: rho, the share of clients a round.
         participation_low: if not 0, rho is drawn anew every round, uniformly from participation_low to participation (0.5 to 1 and
             0.1 to 1 [GPFL Table 4; DBE]).

@@ -33,7 +33,7 @@ class FedFomo(Method):
     Tested: the own model before this round's mixing [LIB].
 
     Attributes:
-        models: M, at most N; 5 [LIB; author].
+        models: M, at most N; 5 [LIB; author]; a poster of the same authors, with the same numbers for baselines, has all 20 [?].
     """
 
     holdout: ClassVar[float] = 0.2

@@ -26,7 +26,7 @@ class PseudoData(Method):
     samples of the current batch [BR-code], and y_p likewise. Mixup's batches are mixed before that.
 
     Attributes:
-        pseudo: `rsm` [BR-code] or `mixture` (tables 3 and 6), `proxy`. The latter two need a run with proxy=DATASET.
+        pseudo: `rsm` [BR-code] or `mixture` (Table 3, Figure 6c), `proxy`. The latter two need a run with proxy=DATASET.
         pseudo_samples: 0 = the run's batch size [BR].
         pseudo_mean: 10 [BR-code].
         pseudo_balanced: an RSM mean takes all classes equally often, from all clients (figure 6d) [inferred].

@@ -1,4 +1,4 @@
-"""The ten corruptions of CIFAR10-S and CIFAR100-S, for 32x32 RGB pictures [FDA section 4.3: its code, and the CIFAR-C generator].
+"""The ten corruptions of CIFAR10-S and CIFAR100-S, for 32x32 RGB pictures [FDA-code, and the CIFAR-C generator].
 
 The parameters are those of CIFAR-C. The kept library `imagecorruptions` has ImageNet-C's for larger pictures instead, without a
 choice; only its frost photographs are used (`frost_photographs`).

@@ -77,7 +77,7 @@ def shifted(spec: DatasetSpec, clients: Clients, seed: int, root: str | Path | N
 
 
 def _rotate_clients(task: _Task) -> Clients:
-    """Client i's images turned by its angle, the (i mod 10)-th of 0, 15, .. 135 degrees [BR 4.3]."""
+    """Client i's images turned by its angle, the (i mod 10)-th of 0, 15, .. 135 degrees [BR A; BR-code]."""
     degrees = torch.zeros(len(task.clients.x))
     for client, rows in enumerate(task.clients.train):
         degrees[rows] = _angle(client)
@@ -85,7 +85,7 @@ def _rotate_clients(task: _Task) -> Clients:
 
 
 def _rotate_images(task: _Task) -> Clients:
-    """Each image turned by an angle from its client's own distribution over the ten angles, Dir(value) [BR 4.4]."""
+    """Each image turned by an angle from its client's own distribution over the ten angles, Dir(value) [BR A; BR-code]."""
     degrees = torch.zeros(len(task.clients.x))
     for client, rows in enumerate(task.clients.train):
         odds = generator(task.seed, "shift/angles", client=client).dirichlet([float(task.value)] * len(ANGLES))
@@ -122,7 +122,8 @@ def _official_test(task: _Task, x: Tensor | None = None) -> Clients:
 
 
 def _augment_once(task: _Task) -> Clients:
-    """Each training image is cropped at random from itself with a black edge of 4 and flipped with odds 1/2, once [BR 9.10]."""
+    """Each training image is cropped at random from itself with a black edge of 4 and flipped with odds 1/2 [BR], once
+    [BR-code]."""
     x = task.clients.x
     places = np.array([2 * PADDING + 1, 2 * PADDING + 1, 2])
     draws = generator(task.seed, "shift/crops").integers(0, places, (len(x), 3))
@@ -132,7 +133,7 @@ def _augment_once(task: _Task) -> Clients:
 
 
 def _corrupt_half(task: _Task) -> Clients:
-    """The first half of the clients get a corruption and a severity each, for training and test images [FDA 4.2]."""
+    """The first half of the clients get a corruption and a severity each, for training and test images [FDA 5.1, C.1.1]."""
     pairs = corruptions(task.spec.shift, len(task.clients.train))
     return _corrupted(task, [pair for pair in pairs if pair[0]])
 
@@ -161,7 +162,7 @@ def pair_of(client: int, assignment: str) -> tuple[str, int]:
 
 
 def _corrupt_all(task: _Task) -> Clients:
-    """Every client's images with one corruption [FDA 4.7]."""
+    """Every client's images with one corruption [FDA 5.2, C.3]."""
     return _corrupted(task, corruptions(task.spec.shift, len(task.clients.train)))
 
 

@@ -49,7 +49,7 @@ def macro_f1(labels: Any, predicted: Any, classes: int | None = None, over: str 
 
     Args:
         over: `occurring`, the classes that occur in the labels or the predictions (scikit-learn's default; GRP-FED on one client
-            [inferred: GRP 5]); `labels`, those in the labels (GRP-FED on the pooled test set).
+            [inferred]); `labels`, those in the labels (GRP-FED on the pooled test set).
         classes: C; default: as many as occur.
 
     Example:

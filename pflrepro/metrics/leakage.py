@@ -125,7 +125,7 @@ def observe(
     Args:
         target: `extractor` (base); `model` (base and head; FedRoD: its generic head); GPFL's `pseudo-extractor` (base, then valve with
             condition g) and `pseudo-model` (further U cosine logits with the embeddings): only the g route, as the server does not
-            know the class shares behind p_i [GPFL section 8].
+            know the class shares behind p_i [inferred].
         batches: how many of each client's first training batches are attacked, 2 [LIB]; a shorter batch is left out.
         at: where gradients are taken, `trained`, the uploaded parameters [LIB], or `received`, those that were sent [Zhu et al. 2019].
 

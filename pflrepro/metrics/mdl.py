@@ -1,4 +1,6 @@
-"""Minimum description length of features: the online codelength of a probe, many probes trained together [DBE section 4.2].
+"""Minimum description length of features: the online codelength of a probe, many probes trained together.
+
+The procedure is that of the library that DBE used, reprieve [DBE]; whose samples are described is not said [?].
 
 All probes of a curve (subset sizes x seeds x clients) are trained together, cut into launches of similar batch widths that fit `memory`
 (`pflrepro.metrics.probe_training`); on a CPU launches are shared out to the cores.
@@ -45,7 +47,7 @@ class Curve:
     def codelength(self, unit: str = "nats") -> float:
         """The description length: `online_codelength` of the losses' mean over seeds; `unit` nats or bits (nats / log 2).
 
-        The papers' tables print "bits" without a visible conversion: their values are taken for nats [DBE section 4.2].
+        The papers' tables print "bits" without a visible conversion: their values are taken for nats [inferred].
 
         Example:
             >>> Curve(np.array([10, 20]), np.array([[2.0, 0.5], [2.0, 1.5]]), samples=23).codelength()
@@ -57,7 +59,7 @@ class Curve:
 
 
 def online_codelength(sizes: Sequence[int] | np.ndarray, losses: Sequence[float] | np.ndarray) -> float:
-    """MDL = sum_i (n_i - n_{i-1}) L(n_i), n_0 = 0: the right end-point rule, in the unit of the losses [DBE section 4.2].
+    """MDL = sum_i (n_i - n_{i-1}) L(n_i), n_0 = 0: the right end-point rule of reprieve, in the unit of the losses [DBE].
 
     `UserError` unless there is one loss a size, one at least, and sizes are positive and ascend.
 
@@ -95,8 +97,7 @@ def summarise(curves: Sequence[Curve | None], how: str = "mean", unit: str = "na
     """One number of the clients' curves, NaN if there is none; a client without a curve is left out.
 
     Args:
-        how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [DBE section 4.2, not
-            settled].
+        how: `mean` over clients (the recommended reading), `sum`, or `weighted` by the clients' samples [?].
 
     Example:
         >>> short, long = (Curve(np.array([10]), np.array([[loss]]), n) for loss, n in ((1.0, 12), (2.0, 36)))

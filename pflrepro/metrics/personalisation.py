@@ -14,12 +14,12 @@ from pflrepro.metrics.predictions import Predictions
 
 
 def f1_on_own(predictions: Predictions) -> np.ndarray:
-    """Macro-F1 [N] of every client's model on its own test part, over the classes in its labels or predictions [inferred: GRP 5]."""
+    """Macro-F1 [N] of each client's model on its own test part [GRP 4.1, Eq. 6], over classes in labels or predictions [inferred]."""
     return _per_part(predictions, predictions.own_scores)
 
 
 def f1_on_pooled(predictions: Predictions) -> np.ndarray:
-    """Macro-F1 [N] of every client's model on all clients' test samples, over the classes of the pooled test set [GRP 5]."""
+    """Macro-F1 [N] of every client's model on all clients' test samples, over the classes of the pooled test set [GRP 4.1]."""
     return macro_f1(predictions.labels, predictions.pooled, predictions.classes, "labels")
 
 

@@ -31,7 +31,7 @@ BLOCK = 64  # steps whose batches are drawn at once
 
 @dataclass(frozen=True)
 class Probe:
-    """The probe and how it is trained; the defaults are those of the library that DBE used (reprieve) [DBE section 4.2].
+    """The probe and how it is trained; the defaults are those of the library that DBE used (reprieve) [DBE].
 
     Attributes:
         hidden: widths of the hidden layers, ReLU between; the last layer gives C logits. Weights start as PyTorch's [?].

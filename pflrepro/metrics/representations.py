@@ -25,7 +25,7 @@ from pflrepro.simulation.inspection import ROWS, ClientModel, client_models, sam
 from pflrepro.simulation.simulation import Simulation
 
 FEATURES, EMBEDDED = "features", "embedded"
-POINTS = 5000  # of a picture, all clients together [DBE section 4.3: inferred]
+POINTS = 5000  # of a picture, all clients together [inferred; DBE gives no number]
 
 
 # ---- collecting ----------------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def tsne(snapshots: Sequence[Features | Tensor], perplexity: float = 30.0, seed:
     the perplexity, all samples are equal, or have one number only, and for a seed outside 0..2^32 - 1 (scikit-learn's).
 
     Args:
-        perplexity: 30 [DBE section 4.3: not stated].
+        perplexity: 30 [inferred; DBE gives none].
 
     Example:
         >>> plane = tsne([torch.eye(8), torch.eye(8) + 1.0], perplexity=4.0)
@@ -214,7 +214,7 @@ def fisher_ratio(features: Features) -> np.ndarray:
     """F_ik = (m_ik - m_k)^2 / (v_ik + v_k) of each client i and dimension k, float64 [N, K].
 
     m, v: mean and population variance over the client's samples, and over all samples pooled. DBE's proofs suggest that it is
-    smaller for the z^g of FedAvg+DBE than for FedAvg's z [DBE section 6; the formula is Fisher's discriminant ratio, inferred].
+    smaller for the z^g of FedAvg+DBE than for FedAvg's z [inferred, as the formula: Fisher's discriminant ratio].
     0 where numerator and denominator are both 0 (or within rounding of the numbers: a constant dimension), infinite where the
     denominator alone is; NaN for a client without samples. `UserError` unless each sample has one client in 0..N-1.
 
@@ -308,7 +308,7 @@ def prediction_shares(scores: Tensor, classes: int) -> tuple[np.ndarray, np.ndar
 class LocalBias:
     """What local training does to a client's model, on all clients' pooled test samples; float64 arrays, one entry a client.
 
-    X_1 are the samples of classes in the client's training part, X_2 those of all others [FedBR section 2.4].
+    X_1 are the samples of classes in the client's training part, X_2 those of all others [inferred from BR Figures 2 and 3].
 
     Attributes:
         distance_own, distance_other: `distance` of local to received features on X_1 and on X_2.

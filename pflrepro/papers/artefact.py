@@ -214,7 +214,7 @@ class Artefact:
 
     Attributes:
         sources: published tables, the first that holds a cell gives its value, a later one a missing spread.
-        tolerance: the least difference, in the measure's unit, that counts as one.
+        tolerance: the least difference, in the measure's unit, that counts as one; with a printed spread over clients that says it.
         trials: seeds of the paper.
         spread: what the printed spread is over, `trials` or `clients`.
         views: what is shown, the first of them the table.

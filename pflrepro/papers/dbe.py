@@ -2,8 +2,8 @@
 
 Mean regularisation kappa 50, momentum 1.0 for CNN4 [DBE-code run script], which are the defaults of our plug-in; 1 and 0.1 for
 ResNet-18, 0.1 and 1.0 for fastText [recalled from appendix C.2]. The baselines' own settings are not printed: ours are the platform's,
-as said in each method's file [LIB], or tuned by us (`pflrepro.papers.tuning`). The best round's accuracy on the test splits, mean of 3
-trials [DBE section 5].
+as said in each method's file [LIB], or tuned by us (`pflrepro.papers.tuning`). The best round's accuracy on the test splits [GPFL;
+code], mean of 3 trials [DBE section 5].
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def skewed(key: str, setting: Setting, group: str = "") -> Column:
 APFL = row("APFL", "apfl/platform", key="apfl")
 DITTO = tuning.DITTO.row("fmnist", "cifar100", "har")
 FEDPROX = tuning.FEDPROX.row("fmnist", "cifar100", "har")
-# Deleted examples of the platform have 0.1 for networks of the MNIST kind, our default, and 0.01 for these [author].
+# Deleted examples of the platform have 0.1 for networks of the MNIST kind, our default, and 0.01 for CIFAR and
+# AG News [author]; Tiny-ImageNet as these [inferred].
 PFEDME = row(
     "pFedMe",
     by_data={name: {"personal_rate": 0.01} for name in ("cifar100", "tiny-imagenet", "agnews", "agnews-part")},
@@ -265,9 +266,9 @@ TIMES6 = Artefact(
     views=(Table(), Points(("round",))),
     sources=("dbe_table6",),
     timed=True,
-    about="Minutes to the best round, and the time of a round relative to FedAvg's, both without tests; printed are minutes of "
-    "another machine, those a round shown here divided by FedAvg's. Ask for all its runs in one call, on a machine that "
-    "does nothing else.",
+    about="Minutes to the best round, and the time of a round relative to FedAvg's, both without tests, which the printed ones "
+    "count [LIB]; those are minutes of another machine, those a round shown here divided by FedAvg's. Ask for all its runs in "
+    "one call, on a machine that does nothing else.",
 )
 
 # ---- Table 8: (a) convergence, (c) local epochs; (b) is measured on new clients ------------------------------------------------

@@ -1,7 +1,8 @@
 """DBE's tables and figures that look into the models: description lengths (Tables 1, 2, 4, 7), features in a plane (Figures 1, 3, 5).
 
-The description length is the mean over clients of their own test part, with the public library's probe [DBE section 4.2: inferred]; at
-smaller scales a cheaper probe on the first clients orders the methods, its lengths are no published ones.
+The description length is the mean over clients of their own test part, with the public library's probe, after the last round
+[inferred: the paper says neither the samples nor the round, see docs/papers/dbe.md]; at smaller scales a cheaper probe on the first
+clients orders the methods, its lengths are no published ones.
 """
 
 from __future__ import annotations

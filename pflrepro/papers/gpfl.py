@@ -277,7 +277,7 @@ TABLE5 = Artefact(
     scales=scales(
         fast(
             60,
-            "a quarter of the training data, 60 rounds, 4 victims, a fifth of the attack's steps",
+            "a quarter of the training data, 60 rounds, 4 victims, one batch of each, a fifth of the attack's steps",
             every=5,
             share=0.25,
         ),

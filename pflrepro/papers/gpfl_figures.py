@@ -55,7 +55,8 @@ FIGURE3 = Artefact(
     views=(Curves(("accuracy", "train_loss"), smooth=5, name=""), Table()),
     about="Test accuracy and training loss over rounds (in the paper 200), four clients, one a kind of product; smoothed. The paper's "
     "loss of GPFL is that of its personal route [inferred: its full loss cannot fall as low]; ours is the cross-entropy without GPFL's "
-    "other terms.",
+    "other terms. The platform logs every method's own loss over the training data [LIB]; ours is each method's cross-entropy "
+    "as it trains.",
 )
 
 ARTEFACTS = (FIGURE2, FIGURE3)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, Any]
 PERCENT = (0.0, 100.0)
 LAST = "last round"  # the rule of all measures on models
-POINTS = 5000  # samples of a picture, all clients together [DBE section 4.3: inferred]
+POINTS = 5000  # samples of a picture, all clients together [inferred; DBE gives no number]
 SEED = 0  # of their choice, and of what is drawn of them
 # A probe that takes seconds on two cores instead of an hour with the papers': orders methods, its lengths are no published ones.
 CHEAP_PROBE = {"hidden": (128, 128), "lr": 1e-3, "steps": 400, "sizes": 6, "seeds": 2}
@@ -67,7 +67,7 @@ def mdl(
     after: bool = False,
     metric: str = "MDL_bits",
 ) -> Measure:
-    """The mean over clients of the description length of a layer's features of their own test part, in nats [DBE section 4.2].
+    """The mean over clients of the description length of a layer's features of their own test part, in nats [inferred].
 
     The papers print "bits" without a visible conversion: their values are taken for nats.
 
@@ -93,7 +93,9 @@ def mdl(
 
     when = " after local training" if after else ""
     name = f"mdl-{layer}{'-after' if after else ''}"
-    title = f"description length at {layer}{when}"
+    how = " by a cheap probe" if probe else ""
+    whose = f" of the first {clients} clients" if clients else ""
+    title = f"description length at {layer}{when}{how}{whose}"
     return Measure(name, title, of, "nats", 0, "lower", metric, rule=LAST)
 
 

@@ -215,17 +215,20 @@ class Cell:
     def tolerance(self, artefact: Artefact) -> float:
         """Two standard errors of the difference of means, at least the artefact's: 2 sqrt(v_p / trials + v_o / n).
 
-        v: sample variances over trials and seeds, one that is unknown taken from the other side. A spread that is printed over clients
-        says nothing of other trials.
+        v: sample variances over trials and seeds, one that is unknown taken from the other side. A spread s that is printed over N
+        clients says nothing of other trials: there the least is that between means over two draws of N clients, 2 sqrt(2 / N) s.
         """
         n, trials = len(self.numbers), artefact.trials
         own = self.spread**2 * n / (n - 1) if n > 1 else math.nan
         over_trials = artefact.spread == "trials" and trials > 1
         printed = self.published_std**2 * trials / (trials - 1) if over_trials else math.nan
         own, printed = (printed if math.isnan(own) else own), (own if math.isnan(printed) else printed)
+        least = artefact.tolerance
+        if artefact.spread == "clients" and not math.isnan(self.published_std):
+            least = 2.0 * math.sqrt(2.0 / self.column.setting.clients) * self.published_std
         if math.isnan(own) or not n:
-            return artefact.tolerance
-        return max(artefact.tolerance, 2.0 * math.sqrt(printed / max(trials, 1) + own / n))
+            return least
+        return max(least, 2.0 * math.sqrt(printed / max(trials, 1) + own / n))
 
     def verdict(self, artefact: Artefact, outcomes: Sequence[Outcome]) -> str:
         """One of `VERDICTS`; `outcomes`: of all claims."""

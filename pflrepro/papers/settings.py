@@ -48,7 +48,7 @@ GRP = {
     "min_size": 40,
     "test_share": 0.2,
 }
-# Training images of the other CIFAR [BR section 4.2; BR-code]; digits: for stand-ins.
+# Training images of the other CIFAR [BR-code]; digits: for stand-ins.
 PROXIES = {
     **dict.fromkeys(("rotated-cifar10", "rotated-cifar10-half"), "proxy-cifar100"),
     "augmented-cifar100": "proxy-cifar10",

@@ -50,7 +50,7 @@ def planes(
 
     Args:
         titles: of the panels, several lines where they have some; None: round and moment of the `Features`.
-        colour: `class` (marker shape = client [DBE section 4.3]) or `client` (one shape): ten colours, of more a scale of them; a
+        colour: `class` (marker shape = client [recalled of DBE]) or `client` (one shape): ten colours, of more a scale of them; a
             colour bar tells which hue is which.
         names: of the classes, beside the colour bar in place of their numbers.
     """

@@ -195,12 +195,14 @@ def test_mixtures_are_of_the_other_cifar_and_made_once(at) -> None:
 
 def test_figure_6_has_what_each_panel_compares(at) -> None:
     study = at("fedbr/figure6")
-    assert len(study.cells) == 8 + 2 + 2
+    assert len(study.cells) == 8 + 2 + 5
     layer = experiment(study, "fedavg-layer", "cifar10")
     assert (layer.algorithm, layer.method().mu) == ("moon/fedbr", 0.0)
     assert experiment(study, "fedbr-layer", "cifar10").algorithm == "moon/fedbr+fedbr"
     assert experiment(study, "balanced", "cifar10").method().pseudo_balanced
     assert experiment(study, "mixture-0", "cifar10").method().mixed_samples == 0
+    mixed = experiment(study, "mixture-0", "cifar100")
+    assert mixed.method().mixed_samples == 0 and "+mixup" in mixed.algorithm
 
 
 def test_fast_shares_its_runs_between_artefacts(at) -> None:

@@ -119,10 +119,12 @@ def test_a_spread_that_is_unknown_is_taken_from_the_other_side() -> None:
     assert cell(90).tolerance(ARTEFACT) == 0.5
 
 
-def test_a_spread_that_is_printed_over_clients_does_not_enter() -> None:
-    """pFedFDA prints 57.4 (2.1) over its 100 clients: nothing of what another trial would give."""
-    assert cell(90, printed=(90, 20)).tolerance(OVER_CLIENTS) == 0.5
-    assert cell(88, 90, 92, printed=(90, 20)).tolerance(OVER_CLIENTS) == pytest.approx(2 * math.sqrt(8 / 3))
+def test_a_spread_that_is_printed_over_clients_says_how_far_two_draws_of_clients_differ() -> None:
+    """20 clients: means over two draws of them differ by a standard error of sqrt(2 / 20) spreads. Nothing of other trials."""
+    assert cell(90, printed=(90, 2)).tolerance(OVER_CLIENTS) == pytest.approx(2 * math.sqrt(0.1) * 2)
+    assert cell(88, 90, 92, printed=(90, 2)).tolerance(OVER_CLIENTS) == pytest.approx(2 * math.sqrt(8 / 3))
+    assert cell(88, 90, 92, printed=(90, 20)).tolerance(OVER_CLIENTS) == pytest.approx(2 * math.sqrt(0.1) * 20)
+    assert cell(90).tolerance(OVER_CLIENTS) == 0.5
 
 
 def test_one_trial_has_no_spread_over_trials() -> None:

@@ -1,4 +1,4 @@
-"""FedPHP as GPFL's tables print it."""
+"""FedPHP of the platform, as GPFL's tables most likely have it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)  # [LIB]
 
 @dataclass(frozen=True)
 class PlatformFedPHP(FedPHP):
-    """FedPHP of the papers' platform until November 2024 [LIB], which GPFL's numbers come from.
+    """FedPHP of the papers' platform until November 2024 [LIB], which GPFL's numbers come from most likely [inferred]:
+    GPFL says that FedPHP aligns features of the personal and the global extractor.
 
         start: w_i = (1 - mu_t) w^t + mu_t w_i^old, mu_t = inheritance t / T
         (1 - lambda) CE(f(x; w_i), y) + lambda MMD(z, z^t)
 
     w_i^old is the client's last trained model, T the rounds of the run; the start is also what is tested. The teacher is w^t, in a
     client's first round too, its layers in training mode as the student's; the MMD is taken between the features of both; no gradient
-    is scaled down. There an absent client's model is mixed in every round too, here only when it is used. GPFL's numbers: weight=0.01,
-    inheritance=0.9 (a later remark of the author).
+    is scaled down. There an absent client's model is mixed in every round too, here only when it is used. GPFL's rows: weight=0.01,
+    inheritance=0.9, a later remark of the author [author]. Another reading of the platform tests the model just trained [?].
     """
 
     clip: ClassVar[float] = math.inf

@@ -19,7 +19,7 @@ TRAINING = 7438  # images kept of each domain's training part: as many as USPS h
 
 def pooled(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """uint8 [n, 3, 32, 32] with `group` = domain, in the order of `spec.made_of`: MNIST, SVHN, USPS, synthetic digits, MNIST-M
-    [FDA 4.5], which are 184,699 images.
+    [FDA D.1; FDA-code], which are 184,699 images.
 
     Each domain is pooled and divided 80/20, stratified (scikit-learn's StratifiedShuffleSplit with random_state 0) [FedBN-code];
     of the 80 % the first 7438 stay, the 20 % all (`split` 1). Resized to 32x32 as PIL does it (bilinear), grey as three equal

@@ -64,7 +64,7 @@ def _validation(tree: FileTree, path: Path, label: Mapping[str, int]) -> list[tu
 def pacs(spec: DatasetSpec, paths: Mapping[str, Path]) -> Arrays:
     """uint8 [9991, 3, 32, 32] RGB with `group` = domain: 0 art painting, 1 cartoon, 2 photo, 3 sketch.
 
-    Pictures are resized to 32x32, bilinear with antialiasing [BR 4.6; its code resizes through PIL]; rows lie domain by domain,
+    Pictures are resized to 32x32, bilinear with antialiasing [BR-code, which resizes through PIL]; rows lie domain by domain,
     class by class, in the order of the file names.
     """
     path = paths["pictures"]

@@ -61,7 +61,7 @@ def _proxy(source: DatasetSpec, what: str, to_unit: Affine) -> DatasetSpec:
 
 
 def _corrupted(source: DatasetSpec, what: str) -> tuple[DatasetSpec, ...]:
-    """CIFAR10-S or CIFAR100-S: half of the clients see corrupted images [FDA 4.2]; the pairs of its code, or of its text."""
+    """CIFAR10-S or CIFAR100-S: half of the clients see corrupted images [FDA 5.1, C.1.1]; the pairs of its code, or of its text."""
     title = f"{what}-S: half of the clients see corrupted images"
     return (
         _derived(
@@ -111,7 +111,7 @@ def _of_cifar10(source: DatasetSpec, what: str) -> tuple[DatasetSpec, ...]:
         shift="official-test",
         to_unit=_ZERO_TO_ONE,
     )
-    # New clients under each corruption at severity 3 [FDA 4.7].
+    # New clients under each corruption at severity 3 [FDA 5.2, C.3].
     new_clients = (
         _derived(
             source,

@@ -65,7 +65,7 @@ def preset(
     return Preset(model, min_size, Settings(**settings), partition, clients, test_share)
 
 
-# lr 0.005, batch 10, 2,000 rounds, last batch dropped (the defaults of `Settings`): [GPFL] and its code;
+# lr 0.005, batch 10, 2,000 rounds, last batch dropped (the defaults of `Settings`): [GPFL; its code's default is 1,000 rounds];
 # min_size 40 = batch/(1 - 0.75): [LIB-era].
 PAPERS_CNN = preset("cnn4", 40)
 

@@ -62,8 +62,8 @@ class Paused(RunFailed):
     """A run was asked to stop between two rounds: what it has is kept, and the same call goes on from there."""
 
 
-def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:
-    """The error for a name that is not registered: lists the valid names, the nearest first.
+def unknown(kind: str, name: str, valid: Iterable[str], besides: str = "") -> UserError:
+    """The error for a name that is not registered: lists the valid names, the nearest first, behind what may be meant `besides`.
 
     Example:
         >>> str(unknown("data set", "fmnst", ["digits", "fmnist", "mnist"]))
@@ -71,7 +71,8 @@ def unknown(kind: str, name: str, valid: Iterable[str]) -> UserError:
     """
     names = sorted(valid)
     nearest = difflib.get_close_matches(str(name), names, n=max(len(names), 1), cutoff=0.0)
-    return UserError(f"unknown {kind} {name!r}; valid: {', '.join(nearest or names) or '(none)'}")
+    said = f" ({besides})" if besides else ""
+    return UserError(f"unknown {kind} {name!r}{said}; valid: {', '.join(nearest or names) or '(none)'}")
 
 
 def check_word(name: str, value: Any, valid: Iterable[str]) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pflrepro.data.own import is_own, own_arrays, own_spec
 from pflrepro.data.root import cache_path, data_root
 from pflrepro.data.sets.characters import EMNIST, FEMNIST
 from pflrepro.data.sets.cifar import CIFAR10, CIFAR10_HALF, CIFAR100
@@ -40,10 +41,12 @@ DATASETS: dict[str, DatasetSpec] = {spec.name: spec for spec in _SPECS}
 
 
 def find(name: str, datasets: Mapping[str, DatasetSpec] | None = None) -> DatasetSpec:
-    """The spec of data set `name`; raises `UserError` that lists the valid names, the nearest first."""
+    """The spec of data set `name`, or of the file behind `file:FILE.npz`; `UserError` that lists the valid names, the nearest first."""
     known = DATASETS if datasets is None else datasets
+    if is_own(name) and datasets is None:
+        return own_spec(name)
     if name not in known:
-        raise unknown("data set", name, known)
+        raise unknown("data set", name, known, "data of your own: file:FILE.npz")
     return known[name]
 
 
@@ -51,6 +54,8 @@ def load_arrays(
     name: str, root: str | Path | None = None, *, datasets: Mapping[str, DatasetSpec] | None = None
 ) -> Arrays:
     """The arrays of data set `name`, from its array cache in the data root (or from the installed package that bundles it).
+
+    `file:FILE.npz` names a file of one's own, see `data.own`.
 
     Raises `MissingData` (how to get it, what works offline), `CorruptFile` (for arrays other than the published ones too, by their
     fingerprint), or `UserError` for an unknown name.
@@ -62,6 +67,8 @@ def load_arrays(
     """
     from pflrepro.data.arrays import read_arrays
 
+    if is_own(name):
+        return own_arrays(name)
     spec = find(name, datasets)
     if spec.source:
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pflrepro.algorithms.registry import build_method, canonical_name, name_of, options_of
 from pflrepro.checked import MOST, domains
 from pflrepro.data.datasets import find
+from pflrepro.data.own import PRESET, is_own
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
 from pflrepro.errors import OtherVersion, UserError, check_range, check_word, plain
@@ -32,7 +33,7 @@ class DataConfig(Brief):
     """Whose data: a data set and how it is spread over clients.
 
     Attributes:
-        dataset: a name in `pflrepro.data.datasets.DATASETS`.
+        dataset: a name in `pflrepro.data.datasets.DATASETS`, or `file:FILE.npz`, see `pflrepro.data.own`.
         partition: `name:argument`, see `pflrepro.data.partition.PARTITIONS`; Dirichlet 0.1 is the papers' practical setting [GPFL].
         clients: N; 20 [DBE, GPFL].
         partition_seed: apart from the run's seed; the papers build one partition, with seed 1, for all trials [LIB].
@@ -54,8 +55,9 @@ class DataConfig(Brief):
             _set(self, {"partition": str(self.partition)})
         _check_words(self)
         self._normalise()
-        officially = find(self.dataset).tested_officially
-        if self.proxy:
+        # A file is opened where its samples are needed: a stored run names one that may be gone.
+        officially = not is_own(self.dataset) and find(self.dataset).tested_officially
+        if self.proxy and not is_own(self.proxy):
             find(self.proxy)
         spec = parse(self.partition)
         if spec.validation and officially:
@@ -124,7 +126,7 @@ class Experiment(Brief):
             >>> experiment.algorithm, experiment.model, experiment.data.clients, experiment.settings.lr
             ('fedavg+dbe', 'cnn-digits', 5, 0.02)
         """
-        preset = find(dataset).preset
+        preset = PRESET if is_own(dataset) else find(dataset).preset  # of a file, even where it is gone
         of_data = {f.name for f in fields(DataConfig)} - {"dataset"}
         of_run, of_settings = {"model", "seed", "dtype"}, {f.name for f in fields(Settings)}
         for name, value in overrides.items():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import build_method, revision
+from pflrepro.data.own import is_own, without_folder
 from pflrepro.data.partitions.given import Counts, File, read_rows
 from pflrepro.data.partitions.parse import parse
 from pflrepro.data.published import published_counts, read_counts
@@ -52,6 +53,9 @@ def identity(experiment: Experiment, fingerprint: str) -> dict[str, Any]:
     data, content = _differing(experiment.data), partition_content(experiment.data.partition)
     if content is not None:
         data["partition"] = content
+    data |= {
+        name: "file" for name in ("dataset", "proxy") if is_own(data.get(name, ""))
+    }  # whose content is the fingerprint
     found = {
         "algorithm": experiment.algorithm,
         "options": _differing(experiment.method()),
@@ -124,9 +128,10 @@ def partition_content(text: str) -> str | None:
 
 
 def written_down(experiment: Experiment) -> dict[str, Any]:
-    """The experiment as a store keeps it: without the folder of a partition's file, so that it names no place on this machine."""
+    """The experiment as a store keeps it: without the folder of a file, so that it names no place on this machine."""
     described = experiment.to_dict()
     described["data"]["partition"] = without_path(experiment.data.partition)
+    described["data"] |= {name: without_folder(getattr(experiment.data, name)) for name in ("dataset", "proxy")}
     return described
 
 

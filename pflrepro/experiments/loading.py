@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflrepro.data.datasets import DATASETS, find, load_arrays
+from pflrepro.data.datasets import find, load_arrays
+from pflrepro.data.own import is_own, path_of
 from pflrepro.data.root import cache_path
 from pflrepro.data.root import data_root as resolve
 from pflrepro.errors import UserError
@@ -43,7 +44,7 @@ def load_federation(
         raise UserError(
             f"load_federation takes a DataConfig, such as DataConfig('digits'), or an experiment, not {data!r}"
         )
-    arrays, spec = arrays_of(data.dataset, data_root), DATASETS[data.dataset]
+    arrays, spec = arrays_of(data.dataset, data_root), find(data.dataset)
     parts = partition_of(data, data_root)
     places = {"root": data_root, "device": device}
     return Federation.of(spec, arrays, parts, seed=data.partition_seed, proxy=_proxy(data, arrays, data_root), **places)
@@ -86,7 +87,7 @@ def _proxy(data: DataConfig, arrays: Arrays, data_root: str | Path | None) -> Fe
     if not data.proxy:
         return None
     # Not through `arrays_of`, which keeps the last data set read: that should stay the one trained on.
-    proxy, spec = load_arrays(data.proxy, data_root), DATASETS[data.proxy]
+    proxy, spec = load_arrays(data.proxy, data_root), find(data.proxy)
     if proxy.x.shape[1:] != arrays.x.shape[1:]:
         shapes = [list(x.shape[1:]) for x in (proxy.x, arrays.x)]
         raise UserError(
@@ -102,7 +103,7 @@ def place_of(dataset: str, data_root: str | Path | None) -> tuple[str, str, Stam
     if spec.embedded:
         return dataset, "", None
     try:
-        stat = os.stat(cache_path(spec.stored_as, root))
+        stat = os.stat(path_of(dataset) if is_own(dataset) else cache_path(spec.stored_as, root))
     except OSError:
         return dataset, str(root), None
     return dataset, str(root), (stat.st_mtime_ns, stat.st_size, stat.st_ino)

@@ -168,7 +168,10 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["run", "--algorithm", "no_module:Method"], r"no module 'no_module'"),
         (["run", "--algorithm", ":Method"], r".*Method"),
         (["run", "--algorithm", "fedavgg"], r"unknown \w+ 'fedavgg'; valid: fedavg, "),
-        (["run", "--algorithm", "fedavg", "--dataset", "digit"], r"unknown data set 'digit'; valid: digits, "),
+        (
+            ["run", "--algorithm", "fedavg", "--dataset", "digit"],
+            r"unknown data set 'digit' .data of your own: file:FILE.npz.; valid: digits, ",
+        ),
         (
             ["run", "--algorithm", "fedavg", "--drop-last", "--no-drop-last"],
             r"--drop-last or --no-drop-last is given twice",

@@ -81,7 +81,7 @@ def test_wrong_settings_are_refused_in_one_line(changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dataset": "digit"}, "unknown data set 'digit'; valid: digits,"),
+        ({"dataset": "digit"}, "unknown data set 'digit' .data of your own: file:FILE.npz.; valid: digits,"),
         ({"partition": "dirichle:0.1"}, "unknown partition 'dirichle'; valid: dirichlet,"),
         ({"partition": "dirichlet:0"}, "ALPHA in dirichlet:ALPHA must be a number > 0"),
         ({"clients": 0}, "clients must be a whole number >= 1 and <= 1,000,000, not 0"),

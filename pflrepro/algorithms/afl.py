@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,6 +33,8 @@ class AFL(ReportedLoss):
     Attributes:
         weight_step: gamma; 0.1 [off: the q-FFL authors' AFL]; GRP-FED's is not printed [?].
     """
+
+    gathers: ClassVar[dict[str, str]] = {"server/weights": "the mixture over clients"}
 
     weight_step: NonNegative = 0.1
 

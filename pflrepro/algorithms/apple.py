@@ -37,6 +37,7 @@ class Apple(Method):
         horizon: L as a share of the rounds; 0.1 [off].
     """
 
+    gathers: ClassVar[dict[str, str]] = {"server/strength": "the weight of the loss scheduler"}
     server_store: ClassVar[bool] = True
 
     weight_rate: NonNegative = 1e-3

@@ -80,6 +80,8 @@ class Method:
         server_store: True where `common` holds a model of every client (it is then never copied a row).
         large_supply: True where what `supply` gives is large (the same).
         mixes_samples: True where samples are mixed or averaged; refused with networks that take token numbers.
+        gathers: what of the state is gathered, counted or estimated and not learnt, so that a rate of 0 does not hold it still: the
+            start of its path -> what it is. Those of the bases count, too. For `pflrepro.conformance`.
     """
 
     trees: ClassVar[tuple[str, ...]] = ("params",)
@@ -90,6 +92,7 @@ class Method:
     server_store: ClassVar[bool] = False
     large_supply: ClassVar[bool] = False
     mixes_samples: ClassVar[bool] = False
+    gathers: ClassVar[dict[str, str]] = {}
 
     def __post_init__(self) -> None:
         """Checks the hyper-parameters by their types (`pflrepro.checked`).

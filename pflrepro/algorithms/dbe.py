@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -88,6 +89,8 @@ class MR(Method):
             0.1 to 0.9 with s = 0.05 [recalled].
         mean_noise: s: e ~ N(0, s^2 I), drawn once a client; 0: none. Table 3: 0.05, then 0.05 to 5 with q = 0.2 [recalled].
     """
+
+    gathers: ClassVar[dict[str, str]] = {"server/zbar": "the mean of the features"}
 
     kappa: NonNegative = 50.0
     mr_momentum: Share = 1.0

@@ -37,6 +37,7 @@ class FedFomo(Method):
     """
 
     holdout: ClassVar[float] = 0.2
+    gathers: ClassVar[dict[str, str]] = {"server/P": "preferences", "server/models": "starts empty"}
     server_store: ClassVar[bool] = True
 
     models: AtLeastOne = 5

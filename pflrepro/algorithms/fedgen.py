@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +39,8 @@ class FedGen(Method):
         hidden: width of G; 512 [LIB].
         rows: generated features a step; 10, the batch size of DBE's protocol [LIB: the batch size].
     """
+
+    gathers: ClassVar[dict[str, str]] = {"server/adam": "moments of gradients"}
 
     weight: NonNegative = 1.0
     server_steps: Count = 1000

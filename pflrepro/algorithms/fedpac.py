@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -39,6 +40,8 @@ class FedPAC(Method):
             features would need lambda / K.
         head_passes, head_rate: the head phase, 1 epoch at rate 0.1 [FDA, off]; the platform takes the run's rate.
     """
+
+    gathers: ClassVar[dict[str, str]] = {"server/centroids": "means of features", "server/present": "classes seen"}
 
     alignment: NonNegative = 1.0
     head_passes: Count = 1

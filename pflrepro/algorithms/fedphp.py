@@ -35,6 +35,7 @@ class FedPHP(Method):
         inheritance: the largest mu; 0.9 [off].
     """
 
+    gathers: ClassVar[dict[str, str]] = {"clients/count": "the rounds taken part in"}
     clip: ClassVar[float] = 100.0  # the largest norm of a gradient [off]
     teacher_trains: ClassVar[bool] = False  # whether the teacher's layers are in training mode: batch norm by the batch
 

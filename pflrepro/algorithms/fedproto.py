@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,8 @@ class FedProto(Method):
     Attributes:
         alignment: lambda; 1 [off, LIB]; GPFL's value is not printed [?].
     """
+
+    gathers: ClassVar[dict[str, str]] = {"server/params/prototypes": "means of features"}
 
     alignment: NonNegative = 1.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -189,6 +190,13 @@ class GPFL(ConditionalValve, CategoryEmbeddings):
     zeros, and a client that was absent in the last round takes those of the embeddings that the server had before it.
     Tested: psi(CoV(phi(x), p_i)) with what was received and the own head and p_i.
     """
+
+    gathers: ClassVar[dict[str, str]] = {
+        "server/t": "the number of rounds",
+        "server/previous": "the embeddings of the round before",
+        "clients/seen": "the round of the last training",
+        "clients/condition": "computed from the embeddings and the class shares",
+    }
 
     def init_server(self, setup: Setup) -> Tree:
         server = super().init_server(setup)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ class GroupDRO(FirstLoss):
     Attributes:
         weight_step: 0.01 [BR].
     """
+
+    gathers: ClassVar[dict[str, str]] = {"server/log_weights": "the weights of the clients"}
 
     weight_step: NonNegative = 0.01
 

@@ -42,6 +42,11 @@ class GRPFED(Method):
         discriminator_width: hidden width of D_m: K -> width -> 1 with ReLU; 0: K ("two-layer" [GRP 4.1], width not given [?]).
     """
 
+    gathers: ClassVar[dict[str, str]] = {
+        "server/q": "the power",
+        "server/spread": "the spread of the losses",
+        "server/started": "whether a round has been closed",
+    }
     trees: ClassVar[tuple[str, ...]] = ("params", "personal")
     roles: ClassVar[tuple[str, ...]] = ("shared", "personal")
     recorded: ClassVar[str] = "shared"  # L^g, the loss that its server and its Figure 3 go by

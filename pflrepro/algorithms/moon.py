@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,8 @@ class Moon(Method):
             0 is FedAvg.
         tau: 0.5 [off, BR-code]; not stated in FedBR.
     """
+
+    gathers: ClassVar[dict[str, str]] = {"clients/seen": "whether the client has taken part"}
 
     mu: NonNegative = 1.0
     tau: Positive = 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -43,6 +43,12 @@ class PFedFDA(Method):
             on a clipped argument, which may end at 0 or 1 beside the minimum [FDA-code].
         folds: k; 2 [FDA-code; lost in the paper].
     """
+
+    gathers: ClassVar[dict[str, str]] = {
+        "server/mu": "means of features",
+        "server/sigma": "covariance of features",
+        "clients/beta": "the last interpolation",
+    }
 
     coefficients: Literal["single", "separate", "none"] = "single"
     beta_search: Literal["bounded", "code"] = "bounded"

@@ -186,7 +186,7 @@ def check_client_permutation(subject: Subject) -> None:
 def check_zero_rate(subject: Subject) -> None:
     """With all learning rates 0 (`zero_rate`), what server and clients hold stays as it is (1e-12, for the rounding of averages).
 
-    Entries that gather what was seen, and do not learn, are declared as `moves`. Running statistics are left out.
+    Entries that gather what was seen, and do not learn, are named by the method's `gathers`. Running statistics are left out.
     """
     trace = subject.trace("loop", seeds=(0,), rounds=2, lr=0.0, options=subject.zero_rate)
     finite(trace, "at rate 0")
@@ -194,7 +194,10 @@ def check_zero_rate(subject: Subject) -> None:
         {name: value for name, value in states.items() if not name.startswith(tuple(subject.moves))}
         for states in (trace.states[0][0], trace.states[0][-1])
     )
-    same(after, before, "at rate 0", 1e-12, only=("server", "clients"))
+    try:
+        same(after, before, "at rate 0", 1e-12, only=("server", "clients"))
+    except AssertionError as error:
+        raise AssertionError(f"{error} (what is gathered and not learnt is named in the method's `gathers`)") from None
 
 
 def check_small_clients(subject: Subject) -> None:

@@ -14,6 +14,7 @@ import torch
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.registry import build_method
+from pflrepro.checked import domains
 from pflrepro.data import federation as federation_module
 from pflrepro.data.federation import Federation
 from pflrepro.models import build_model
@@ -78,6 +79,12 @@ class Trace:
     cohorts: list[list[np.ndarray]]
 
 
+def _rates(kind: type[Method]) -> list[str]:
+    """The options of a method that are learning rates, by their names, and may be 0 (a factor that may not multiplies the run's)."""
+    allowed = {name: domain.bounds for name, domain in domains(kind).items() if name.endswith("_rate")}
+    return [name for name, bounds in allowed.items() if bounds.low == 0 and not bounds.open_low]
+
+
 class Subject:
     """A method on one network, and the runs that its checks share.
 
@@ -85,8 +92,9 @@ class Subject:
         method: a registered name or `module:Class`, a class, or an instance.
         options: its hyper-parameters.
         model: a name in `pflrepro.models.MODELS`; with batch norm, incomplete batches are dropped.
-        zero_rate: options that stop all learning of the method's own, beside the run's rate of 0.
-        moves: entries of the state that a rate of 0 does not hold still, by the start of their path -> why.
+        zero_rate: options that stop all learning of the method's own, beside the run's rate of 0 and those named `..._rate`.
+        moves: entries of the state that a rate of 0 does not hold still, beside those that the method `gathers`: the start of their
+            path -> why.
         without: checks that do not apply -> why.
     """
 
@@ -101,7 +109,11 @@ class Subject:
         without: Mapping[str, str] | None = None,
     ) -> None:
         self.source, self.options, self.model = method, dict(options or {}), model
-        self.zero_rate, self.moves, self.without = dict(zero_rate or {}), dict(moves or {}), dict(without or {})
+        self.without = dict(without or {})
+        kind = type(self.method())
+        gathered = {path: why for base in kind.__mro__ for path, why in getattr(base, "gathers", {}).items()}
+        self.moves = gathered | dict(moves or {})
+        self.zero_rate = dict.fromkeys(_rates(kind), 0.0) | dict(zero_rate or {})
         network = build_model(model, (8, 8), CLASSES, 0)
         self.norm = any(buffers_of(part).has_leaves() for part in (network.base, network.head))
         self._traces: dict[Any, Trace] = {}

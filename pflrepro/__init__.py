@@ -19,6 +19,7 @@ _NAMES = {
     "compare": ".experiments.compare",
     "describe": ".catalogue",
     "simulate": ".experiments.simulate",
+    "revive": ".experiments.revive",
     "Federation": ".data.federation",
     "explore": ".explorer.experiment",
     "browse": ".explorer.browser",

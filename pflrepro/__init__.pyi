@@ -19,6 +19,7 @@ from pflrepro.experiments.compare import compare as compare
 from pflrepro.experiments.config import DataConfig as DataConfig
 from pflrepro.experiments.config import Experiment as Experiment
 from pflrepro.experiments.loading import load_federation as load_federation
+from pflrepro.experiments.revive import revive as revive
 from pflrepro.experiments.run import run as run
 from pflrepro.experiments.simulate import simulate as simulate
 from pflrepro.experiments.store import Store as Store

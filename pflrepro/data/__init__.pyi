@@ -9,6 +9,7 @@ from pflrepro.data import fetch as fetch
 from pflrepro.data import frost as frost
 from pflrepro.data import heterogeneity as heterogeneity
 from pflrepro.data import originals as originals
+from pflrepro.data import own as own
 from pflrepro.data import partition as partition
 from pflrepro.data import partitions as partitions
 from pflrepro.data import picture as picture

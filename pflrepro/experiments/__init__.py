@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pflrepro.lazy import lazy_names
 
-# `run` and `sweep`, the functions, live in modules of the same name: they are asked for there or as `pflrepro.run`, `pflrepro.sweep`.
+# `run`, `sweep` and `revive`, the functions, live in modules of the same name: they are asked for as `pflrepro.run` and so on.
 _NAMES = {
     "Callback": ".callbacks",
     "DataConfig": ".config",

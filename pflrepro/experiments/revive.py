@@ -35,9 +35,13 @@ def revive(
     latest state before that moment, or from its start, which is said, and the state is kept. What comes out is compared with the run's
     own history: equal on the machine that made it; on another one rounding may move single test samples, which is said.
 
-    Raises `UserError` for an unknown moment and where data, partition or method are not the run's any more, `RunFailed` if more than
+    Raises `UserError` for what is no run, an unknown moment and where data, partition or method are not the run's any more, `RunFailed` if more than
     one test sample in a hundred differs.
     """
+    if not isinstance(run, Run):
+        raise UserError(
+            f"revive takes one finished run, such as pflrepro.run(experiment) or Store().select()[0], not a {type(run).__name__}"
+        )
     store, round, machine = open_store(store), run.round_of(moment), Machine(device=device, data_root=data_root)
     if run_id(run.experiment, data_root) != run.id:
         raise UserError(

@@ -54,7 +54,7 @@ def run(
             of a run's identity.
         progress: show a bar, where there is a terminal or a notebook.
         checkpoint_every: seconds between checkpoints, written after a round; 0 = after every round.
-        keep: moments whose states are kept besides the last: `best`, or rounds (see `pflrepro.experiments.revive`).
+        keep: moments whose states are kept besides the last: `best`, or rounds (see `pflrepro.revive`).
         callbacks: are told of what is trained, see `pflrepro.experiments.Callback`; no part of a run's identity.
         simulate: makes the engine in place of `Simulation` (same arguments).
 

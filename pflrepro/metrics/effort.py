@@ -13,7 +13,7 @@ import torch
 from pflrepro.algorithms.pfedfda import PFedFDA
 from pflrepro.errors import UserError
 from pflrepro.simulation.computing import computing
-from pflrepro.simulation.inspection import further_round
+from pflrepro.simulation.inspection import check_replica, further_round
 from pflrepro.simulation.loop import Loop, Participant
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.watch import now
@@ -36,6 +36,7 @@ def each_training(
         >>> list(train())
         ['params', 'seen']
     """
+    check_replica(simulation, index)
     chosen = np.arange(simulation.task.clients) if clients is None else np.asarray(clients)
     whole = np.issubdtype(chosen.dtype, np.integer)
     if not whole or chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() >= simulation.task.clients:

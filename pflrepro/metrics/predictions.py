@@ -21,7 +21,7 @@ from torch.func import vmap
 
 from pflrepro.errors import UserError, check_word
 from pflrepro.metrics.classification import predicted_labels
-from pflrepro.simulation.inspection import ROWS, ClientModel, client_models, samples
+from pflrepro.simulation.inspection import ROWS, ClientModel, check_replica, client_models, samples
 from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.trees import Tree
@@ -93,6 +93,7 @@ def predict(
         >>> int((found.own_predicted == found.labels).sum() - simulation.history(0)["correct"][-1].sum())
         0
     """
+    check_replica(simulation, index)
     check_word("kind of ensemble", ensemble, ENSEMBLES)
     sizes = simulation.federation.sizes("test")
     if not sizes.sum():

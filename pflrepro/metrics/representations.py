@@ -21,7 +21,7 @@ from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_features
 from pflrepro.models.layers import LOGITS, layer_outputs
 from pflrepro.models.split import SplitModel
 from pflrepro.randomness import generator
-from pflrepro.simulation.inspection import ROWS, ClientModel, client_models, samples
+from pflrepro.simulation.inspection import ROWS, ClientModel, check_replica, client_models, samples
 from pflrepro.simulation.simulation import Simulation
 
 FEATURES, EMBEDDED = "features", "embedded"
@@ -119,6 +119,7 @@ def collect_layers(
         >>> found["logits"].z.shape, found["features"].count, len(found["features"].sets())
         (torch.Size([20, 10]), 3, 3)
     """
+    check_replica(simulation, index)
     check_word("split", split, ("test", "train"))
     rows = _rows(simulation, split, limit, seed)
     if not sum(map(len, rows)):
@@ -342,6 +343,7 @@ def local_bias(simulation: Simulation, index: int = 0) -> LocalBias:
         >>> found.seen_after.shape, found.predicted_after.shape
         ((3,), (3, 10))
     """
+    check_replica(simulation, index)
     x, y = samples(simulation)
     if not len(y):
         raise UserError("no client has samples in its test part")

@@ -13,7 +13,7 @@ import torch
 
 from pflrepro.data.federation import Federation
 from pflrepro.metrics.newcomers import arrived
-from pflrepro.simulation.inspection import ClientModel, client_models
+from pflrepro.simulation.inspection import ClientModel, check_replica, client_models
 from pflrepro.simulation.simulation import Simulation
 
 
@@ -35,6 +35,7 @@ def half_of_the_classes(simulation: Simulation, index: int = 0, **changes: Any) 
         >>> (toy.federation.counts("train")[0] > 0).tolist()
         [True, True, True, True, True, False, False, False, False, False]
     """
+    check_replica(simulation, index)
     whole = simulation.federation
     rows = {split: np.concatenate(whole.rows[split]) for split in ("train", "test")}
     labels = whole.y[torch.as_tensor(rows["train"], device=whole.device)].cpu().numpy()

@@ -104,7 +104,7 @@ class Evidence:
         return self.store.reading(self.run, question, lambda: take(self.simulation()))
 
     def simulation(self) -> Simulation:
-        """The run after its last round, to look into; see `pflrepro.experiments.revive`. `UserError` where that is not wanted."""
+        """The run after its last round, to look into; see `pflrepro.revive`. `UserError` where that is not wanted."""
         if not self.revives:
             raise UserError("trained, and its models not measured yet: pflrepro reproduce measures them")
         from pflrepro.experiments.revive import revive  # loads the framework, which a list of artefacts does without

@@ -146,11 +146,11 @@ class Studied:
             return there, ""
         if there:
             return there, f"{len(there)} of {len(experiments)} seeds run"
-        return there, reason or self._not_run(row)
+        return there, self._not_run(row, reason)
 
-    def _not_run(self, row: Row) -> str:
+    def _not_run(self, row: Row, reason: str) -> str:
         of_scale = row in (*self.trained, *self.artefact.chosen_rows(self.scale))
-        return "no finished run in the store" if of_scale else f"not part of the scale {self.scale.name}"
+        return reason or "no finished run in the store" if of_scale else f"not part of the scale {self.scale.name}"
 
     def find(self, experiment: Experiment) -> Run | None:
         """The finished run of an experiment, or None; `MissingData` where it can neither be identified nor came with the package.

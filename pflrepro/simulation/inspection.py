@@ -104,7 +104,10 @@ def notes(simulation: Simulation, index: int = 0) -> dict[str, np.ndarray]:
 
 
 def check_replica(simulation: Simulation, index: int) -> None:
-    """`UserError` unless `index` is the number of one of the simulation's seeds, 0..S-1."""
+    """`UserError` unless `index` is the number of one of the simulation's seeds, 0..S-1, and it is a simulation."""
+    if not isinstance(simulation, Simulation):
+        kind = type(simulation).__name__
+        raise UserError(f"the models of a {kind} are not at hand: pflrepro.revive(run) gives a simulation to look into")
     if index not in range(len(simulation.replicas)):
         raise UserError(
             f"the index of a seed must lie in 0..{len(simulation.replicas) - 1} (seeds {simulation.seeds}), not {index!r}"

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pflrepro
+from pflrepro import metrics
 from pflrepro.conformance import Subject
 from pflrepro.errors import RunFailed, UserError
 from pflrepro.experiments.history import answer, best_of, rounds_to_test
@@ -29,6 +30,7 @@ from pflrepro.experiments.revive import revive
 from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
 from pflrepro.settings import Settings
+from pflrepro.simulation.inspection import client_models
 from pflrepro.simulation.simulation import Simulation
 
 LOOP: dict[str, Any] = {"backend": "loop", "workers": 1, "progress": False}
@@ -358,6 +360,15 @@ def test_a_run_is_revived_of_nothing_else_than_made_it(make, store: Store, tmp_p
         revive(read, store=store)
     monkeypatch.chdir(tmp_path / "here")
     assert revive(read, store=store).round == 1
+
+
+def test_what_is_no_run_is_not_revived_and_a_run_is_no_simulation(make, store: Store, fake) -> None:
+    (made,) = quick(make.seeds(0, rounds=4), store, fake)
+    with pytest.raises(UserError, match=r"revive takes one finished run, .* not a list"):
+        pflrepro.revive([made])
+    for look in (metrics.predict, metrics.collect, metrics.local_bias, client_models):
+        with pytest.raises(UserError, match=r"the models of a Run are not at hand: pflrepro.revive\(run\) gives"):
+            look(made)
 
 
 def test_a_run_is_revived_where_its_state_cannot_be_kept(make, store: Store, caplog) -> None:

@@ -321,7 +321,8 @@ def test_a_rows_own_measure_decides_which_way_is_better(make) -> None:
 def test_missing_data_are_said_without_a_path_and_stop_nothing(store: Store, tmp_path: Path) -> None:
     found = study("dbe/table5", "fast", store=store, data_root=tmp_path / "none")
     reasons = {cell.reason for (_, column), cell in found.cells.items() if column == "practical/fmnist"}
-    assert reasons == {"data set fmnist not downloaded (pflrepro data get fmnist)"}
+    assert reasons == {"data set fmnist not downloaded (pflrepro data get fmnist)", "not part of the scale fast"}
+    assert found.cells["pfedme", "practical/fmnist"].reason == "not part of the scale fast", "data would fill nothing"
     read = study("dbe/table5", "fast", store=store, data_root=tmp_path / "none", revives=False)
     assert {cell.reason for (_, column), cell in read.cells.items() if column == "practical/fmnist"} == {
         "no finished run in the store",

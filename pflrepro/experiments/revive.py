@@ -35,8 +35,8 @@ def revive(
     latest state before that moment, or from its start, which is said, and the state is kept. What comes out is compared with the run's
     own history: equal on the machine that made it; on another one rounding may move single test samples, which is said.
 
-    Raises `UserError` for what is no run, an unknown moment and where data, partition or method are not the run's any more, `RunFailed` if more than
-    one test sample in a hundred differs.
+    Raises `UserError` for what is no run, an unknown moment and where data, partition or method are not the run's any more, `RunFailed`
+    if more than one test sample in a hundred differs.
     """
     if not isinstance(run, Run):
         raise UserError(

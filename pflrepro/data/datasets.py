@@ -46,7 +46,7 @@ def find(name: str, datasets: Mapping[str, DatasetSpec] | None = None) -> Datase
     if is_own(name) and datasets is None:
         return own_spec(name)
     if name not in known:
-        raise unknown("data set", name, known, "data of your own: file:FILE.npz")
+        raise unknown("data set", name, known, "data of your own: file:FILE.npz" if datasets is None else "")
     return known[name]
 
 

@@ -17,7 +17,7 @@ from pflrepro.data.arrays import Arrays, read_arrays, save_arrays
 from pflrepro.data.datasets import DATASETS, DatasetSpec, as_described, derived, find, load_arrays, mismatch
 from pflrepro.data.fetch import DownloadFailed, Policy, fetch
 from pflrepro.data.frost import find_photographs, needed_by
-from pflrepro.data.originals import how_to_place, lacking, placed
+from pflrepro.data.originals import FOLDER, how_to_place, lacking, placed
 from pflrepro.data.readers import reader
 from pflrepro.data.root import cache_path, data_root
 from pflrepro.errors import CorruptFile, MissingData, UserError
@@ -152,7 +152,11 @@ def _how_to_get(spec: DatasetSpec, root: str | Path | None, known: Known) -> str
     parts = [find(name, known) for name in spec.made_of]
     first = [part.name for part in parts if part.by_hand and not cache_path(part.name, root).exists()]
     before = f", but first place by hand what `pflrepro data status {' '.join(first)}` says" if first else ""
-    return _GET.format(spec.stored_as) + before
+    names = " and ".join(file.name for file in spec.files if not file.is_folder)
+    by_hand = (
+        f"; without a network, place {names} in {cache_path(spec.name, root).parent / FOLDER} first" if names else ""
+    )
+    return _GET.format(spec.stored_as) + before + by_hand
 
 
 def _inspect(spec: DatasetSpec, root: str | Path | None, known: Known) -> tuple[str, Arrays | None, str]:

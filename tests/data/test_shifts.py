@@ -93,7 +93,8 @@ def test_a_missing_source_names_the_source(tmp_path: Path) -> None:
         load_arrays("rotated-mnist", tmp_path)
     row = status(tmp_path, "rotated-mnist")[0]
     assert row["state"] == "absent"
-    assert row["detail"] == "made from mnist, which is absent: get it with `pflrepro data get mnist`"
+    wanted = "made from mnist, which is absent: get it with `pflrepro data get mnist`; without a network, place train-images-idx3"
+    assert row["detail"].startswith(wanted) and row["detail"].endswith(f" in {tmp_path / 'mnist' / 'original'} first")
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "mnist.npz").write_bytes(b"rubbish")
     source, derived = status(tmp_path, ["mnist", "rotated-mnist"])
@@ -304,9 +305,8 @@ def test_a_set_without_its_photographs_is_absent(root: Path, no_package: None, m
 
 def test_all_that_is_lacking_is_said(tmp_path: Path, no_package: None) -> None:
     detail = status(tmp_path, "cifar10-s")[0]["detail"]
-    assert detail.startswith(
-        "made from cifar10, which is absent: get it with `pflrepro data get cifar10`; the corruption"
-    )
+    assert detail.startswith("made from cifar10, which is absent: get it with `pflrepro data get cifar10`; without")
+    assert "; the corruption" in detail
     assert missing_data("cifar10-s", tmp_path) == "data set cifar10-s not downloaded (pflrepro data get cifar10-s)"
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, REFUSED, VARIANTS, Entry
-from pflrepro.algorithms.own import check_own, failing_statement
+from pflrepro.algorithms.own import check_own, imported
 from pflrepro.checked import Domain, domains
 from pflrepro.errors import UserError, check_word, unknown
 
@@ -186,25 +184,8 @@ def _load(path: str) -> type[Method]:
     """The class at `module:Class`; a user's module may lie in the current folder."""
     from pflrepro.algorithms.contract import Method
 
+    module, found = imported(path, "algorithm", "module:Class")
     module_name, _, class_name = path.partition(":")
-    if not all(part.isidentifier() for part in module_name.split(".")) or not class_name.isidentifier():
-        raise UserError(f"an own algorithm is given as module:Class, not {path!r}")
-    if "" not in sys.path:
-        sys.path.append("")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise UserError(f"module {module_name!r} needs {error.name!r}, which is not installed") from None
-        raise UserError(
-            f"no module {module_name!r} for algorithm {path!r}; give module:Class, importable from here"
-        ) from None
-    except Exception as error:
-        if module_name.startswith("pflrepro."):
-            raise
-        reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"module {module_name!r} fails when imported{failing_statement(error)}: {reason}") from None
-    found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Method)):
         classes = [
             n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method) and v is not Method

@@ -84,7 +84,7 @@ class Experiment(Brief):
     Attributes:
         algorithm: `fedavg`, `fedavg+dbe`, `my_module:MyMethod`; a class is taken by this name.
         options: the method's own settings, as pairs or a mapping.
-        model: a name in `pflrepro.models.MODELS`, with `@layer` cut elsewhere.
+        model: a name in `pflrepro.models.MODELS`, with `@layer` cut elsewhere, or `my_module:function`, see `pflrepro.models.own`.
         settings: the protocol.
         seed: of everything but the partition.
         dtype: `float32` or `float64`.

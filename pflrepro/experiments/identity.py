@@ -24,6 +24,8 @@ from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.fingerprints import remembered_fingerprint
 from pflrepro.experiments.loading import Stamp, arrays_of, place_of
 from pflrepro.experiments.source import code_of
+from pflrepro.models.own import is_own as is_own_network
+from pflrepro.models.own import own_function
 from pflrepro.settings import RUN_LENGTH
 from pflrepro.simulation import ENGINE_REVISION
 
@@ -68,8 +70,11 @@ def identity(experiment: Experiment, fingerprint: str) -> dict[str, Any]:
         "engine_revision": ENGINE_REVISION,
         "method_revision": revision(experiment.algorithm),
     }
-    source = user_source(experiment.algorithm)
-    return found if source is None else found | {"source": source}
+    if (source := user_source(experiment.algorithm)) is not None:
+        found["source"] = source
+    if is_own_network(experiment.model):
+        found["model_source"] = code_of(own_function(experiment.model.partition("@")[0].partition("+")[0]))
+    return found
 
 
 def lasting_settings(experiment: Experiment) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from pflrepro.models import initialise as initialise
 from pflrepro.models import inputs as inputs
 from pflrepro.models import layers as layers
 from pflrepro.models import networks as networks
+from pflrepro.models import own as own
 from pflrepro.models import registry as registry
 from pflrepro.models import residual as residual
 from pflrepro.models import split as split

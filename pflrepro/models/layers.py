@@ -89,7 +89,7 @@ def assemble(plan: Plan, split: str, shape: tuple[int, ...]) -> SplitModel:
     names = list(plan)
     cut = names.index(split) + 1
     base = Layers({name: plan[name] for name in names[:cut]})
-    z = _output_shape(base, arriving(shape))
+    z = output_shape(base, arriving(shape))
     rest = {name: plan[name] for name in names[cut:]}
     first = rest[names[cut]][0]
     before = []
@@ -101,7 +101,7 @@ def assemble(plan: Plan, split: str, shape: tuple[int, ...]) -> SplitModel:
     return SplitModel(base, head[0] if len(head) == 1 else head, torch.Size(z).numel())
 
 
-def _output_shape(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
+def output_shape(module: nn.Module, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of one output for inputs of `shape`, in evaluation mode: nothing is drawn, no running statistics move.
 
     By computing it: on the meta device, which needs no numbers, ReLU and others import PyTorch's compiler, which takes seconds.

@@ -7,8 +7,9 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pflrepro.errors import UserError, check_word
+from pflrepro.errors import UserError, check_word, unknown
 from pflrepro.models.inputs import Inputs
+from pflrepro.models.own import check_logits, is_own, own_builder
 
 if TYPE_CHECKING:
     from pflrepro.models.layers import Plan
@@ -29,7 +30,7 @@ class ModelEntry:
         takes: the samples it takes, `inputs` in words.
         splits: the layers behind which base and head can be divided, all but the last.
         split: where they are by default.
-        builder: "module:function" under `pflrepro.models`
+        builder: "module:function" under `pflrepro.models`, or of one's own (see `models.own`)
         options: what the function gets besides shape and classes.
         start: how initial weights are drawn, one of `STARTS`.
     """
@@ -50,8 +51,11 @@ class ModelEntry:
 
     def plan(self, shape: tuple[int, ...], classes: int) -> Plan:
         """Its named layers with fresh weights; draws from the global generator."""
-        module, _, function = self.builder.partition(":")
-        build = getattr(import_module(f"pflrepro.models.{module}"), function)
+        if is_own(self.name):
+            build = own_builder(self.builder)
+        else:
+            module, _, function = self.builder.partition(":")
+            build = getattr(import_module(f"pflrepro.models.{module}"), function)
         plan = build(shape, classes, **dict(self.options))
         if self.start == "he":
             from pflrepro.models.initialise import draw_as_he
@@ -191,10 +195,16 @@ def find(name: str) -> tuple[ModelEntry, str]:
     """
     model, at, split = name.partition("@")
     model, plus, start = model.partition("+")
-    entry = MODELS[check_word("model", model, MODELS)]
+    if is_own(model):
+        own_builder(model)
+        entry = ModelEntry(model, "a network of one's own", Inputs("any"), (), "", model)
+    elif model not in MODELS:
+        raise unknown("model", model, MODELS, "a network of your own: module:function")
+    else:
+        entry = MODELS[model]
     if plus:
         entry = replace(entry, start=check_word(f"start of {model}", start, STARTS))
-    if at:
+    if at and not is_own(model):  # of one's own layers are known once it is built
         check_word(f"split of {model}", split, entry.splits)
     return entry, split or entry.split
 
@@ -229,7 +239,8 @@ def build_model(
     """The network `name` for samples of stored `shape` and `classes` logits, with initial weights drawn from `seed`.
 
     `purpose` names the stream of the seed. The numbers depend on the network, not on where it is split (`cnn4@conv2`).
-    Raises `UserError` for an unknown name or split, or a shape that the network does not take.
+    Raises `UserError` for an unknown name or split, or a shape that the network does not take. `module:function` names one's own, see
+    `models.own`.
 
     Example:
         >>> network = build_model("cnn4", (1, 28, 28), 10, seed=0)
@@ -241,4 +252,8 @@ def build_model(
 
     entry, split = check_shape(name, shape), find(name)[1]
     plan = seeded(seed, purpose, partial(entry.plan, tuple(shape), classes))
+    if is_own(name):
+        *layers, _ = plan
+        split = check_word(f"split of {entry.name}", split or layers[-1], layers)
+        check_logits(entry.name, plan, tuple(shape), classes)
     return assemble(plan, split, tuple(shape))

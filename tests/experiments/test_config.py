@@ -40,7 +40,7 @@ def digest(experiment: Experiment, fingerprint: str = "f") -> str:
         ({"algorithm": "fedavgg"}, r"unknown algorithm 'fedavgg'; valid: fedavg,"),
         ({"algorithm": "fedavg+dbee"}, r"unknown plug-in 'dbee'; valid: dbe,"),
         ({"algorithm": "fedavg+my_dbe:DBE"}, r"a class of your own stands first or alone, .*: my_dbe:DBE"),
-        ({"model": "cnn5"}, r"unknown model 'cnn5'; valid: cnn4,"),
+        ({"model": "cnn5"}, r"unknown model 'cnn5' .*; valid: cnn4,"),
         ({"options": {"kapa": 1.0}, "algorithm": "fedavg+dbe"}, r"unknown option of fedavg\+dbe 'kapa'; valid: kappa,"),
         (
             {"options": {"kappa": "x"}, "algorithm": "fedavg+dbe"},

@@ -9,9 +9,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.entries import ALGORITHMS, ALIASES, PLUGINS, REFUSED, VARIANTS, Entry
-from pflrepro.algorithms.own import check_own, imported
+from pflrepro.algorithms.own import check_own
 from pflrepro.checked import Domain, domains
 from pflrepro.errors import UserError, check_word, unknown
+from pflrepro.importing import imported
 
 if TYPE_CHECKING:
     from pflrepro.algorithms.contract import Method

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.algorithms.own import imported
 from pflrepro.errors import UserError
+from pflrepro.importing import imported
 from pflrepro.models.inputs import arriving
 
 if TYPE_CHECKING:

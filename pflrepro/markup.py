@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 Head = Sequence[tuple[str, ...]]
+MOST = 8  # entries of a list that is printed as it is
 _NUMBER = re.compile(r"(?!\d+:)(\*\*|<u>|< )?[+-]?[\d.]|none|unknown")
 
 
@@ -99,6 +100,37 @@ class Brief:
             if (value := getattr(self, each.name)) != _default(each) or each.default is each.default_factory is MISSING
         )
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class BriefArrays:
+    """A dataclass (`repr=False`) of arrays in a line: its words and numbers, then the shape of each array; a page adds their types."""
+
+    def __repr__(self) -> str:
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        arrays = [f"{name} {shape(value)}" for name, value in held.items() if shape(value)]
+        words = [f"{name}={_word(value)}" for name, value in held.items() if not shape(value)]
+        return f"{type(self).__name__}({'; '.join(', '.join(part) for part in (words, arrays) if part)})"
+
+    def _repr_html_(self) -> str:
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        return facts(type(self).__name__, {name: _typed(value) for name, value in held.items()})
+
+
+def shape(value: Any) -> str:
+    """`[451, 10]` of an array, `[20]` of a long list of numbers or words; "" of anything else."""
+    if isinstance(value, list) and len(value) > MOST:
+        return f"[{len(value)}]"
+    return str(list(value.shape)) if hasattr(value, "dtype") and value.shape else ""
+
+
+def _typed(value: Any) -> str:
+    kind = f"{value.dtype} ".removeprefix("torch.") if hasattr(value, "dtype") else ""
+    return kind + shape(value) if shape(value) else _word(value)
+
+
+def _word(value: Any) -> str:
+    """A value that is no array; of a number its digits, of a function its name."""
+    return getattr(value, "__name__", None) or repr(value.item() if hasattr(value, "dtype") else value)
 
 
 def _default(each: Any) -> Any:

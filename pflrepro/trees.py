@@ -15,6 +15,10 @@ import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
 
+from pflrepro.markup import folded, records
+
+MOST = 6  # entries that a tree is printed with
+
 
 class Tree(dict):
     """A dictionary of tensors or trees.
@@ -150,6 +154,19 @@ class Tree(dict):
                 result[f"{prefix}{name}"] = value
         return result
 
+    def __repr__(self) -> str:
+        """The first entries with their shapes, and how many numbers they all have."""
+        shapes = [f"{path} {_shape(leaf)}" for path, leaf in self.flat().items()]
+        more = [f"{len(shapes) - MOST} more"] if len(shapes) > MOST else []
+        numbers = sum(leaf.numel() for leaf in self.leaves() if isinstance(leaf, Tensor))
+        said = f"{', '.join(shapes[:MOST] + more)}; {numbers:,} numbers" if shapes else ""
+        return f"{type(self).__name__}({said})"
+
+    def _repr_html_(self) -> str:
+        leaves = self.flat()
+        lines = [{"entry": path, "shape": _shape(leaf)} for path, leaf in leaves.items()]
+        return folded(repr(self), records(lines), opened=len(leaves) <= MOST)
+
     @classmethod
     def of_paths(cls, leaves: Mapping[str, Tensor]) -> Tree:
         """The tree that has these leaves: `Tree.of_paths(tree.flat())` is `tree`."""
@@ -161,6 +178,10 @@ class Tree(dict):
                 place = place.setdefault(folder, cls())
             place[name] = leaf
         return tree
+
+
+def _shape(leaf: Any) -> str:
+    return str(list(leaf.shape)) if isinstance(leaf, Tensor) else repr(leaf)
 
 
 def _mixed(weights: Tensor, leaf: Tensor) -> Tensor:

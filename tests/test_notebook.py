@@ -5,9 +5,11 @@ from __future__ import annotations
 import doctest
 import re
 from base64 import b64decode
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pflrepro import catalogue, errors, lazy, markup, notebook
@@ -168,11 +170,24 @@ def test_tables_take_their_colours_from_the_page_and_texts_are_no_markup() -> No
 
 def _shown() -> dict[str, Any]:
     import pflrepro
-    from pflrepro import conformance, papers
+    from pflrepro import conformance, data, metrics, papers
+    from pflrepro.simulation import client_models
 
     experiment = pflrepro.Experiment.for_dataset("fedavg", "digits", clients=5)
     study = papers.study("dbe/table5", "smoke")
-    return {
+    simulation = pflrepro.simulate(experiment.with_settings(rounds=1), workers=1)
+    models = client_models(simulation)
+    arrays = {
+        "model of a client": models[0],
+        "its parameters": models[0].params,
+        "predictions": metrics.predict(simulation),
+        "features": metrics.collect(simulation),
+        "local bias": metrics.local_bias(simulation),
+        "observation": metrics.observe(simulation),
+        "arrays": data.load_arrays("digits"),
+        "replica's server": simulation.replicas[0].server,
+    }
+    return arrays | {
         "experiment": experiment,
         "protocol": experiment.settings,
         "federation": pflrepro.load_federation(experiment),
@@ -198,3 +213,18 @@ def test_every_object_is_a_page_in_a_notebook_and_short_elsewhere(monkeypatch) -
         # what an untrusted notebook strips, and what a dark theme would make illegible
         assert not re.search(r"(?<!-)color:|background|<script|<style|<img|<svg", html), name
         assert len(text.splitlines()) < 60 and max(map(len, text.splitlines() or [""])) < 1000, name
+
+
+def test_a_record_of_arrays_is_its_words_and_the_shapes_of_its_arrays() -> None:
+    @dataclass(frozen=True, repr=False)
+    class Found(markup.BriefArrays):
+        z: Any
+        labels: list[int]
+        few: list[int]
+        layer: str
+        mean: Any
+
+    found = Found(np.zeros((30, 4)), [0] * 30, [1, 2], "base", np.float64(0.5))
+    assert repr(found) == "Found(few=[1, 2], layer='base', mean=0.5; z [30, 4], labels [30])"
+    html = found._repr_html_()
+    assert "float64 [30, 4]" in html and "[30]" in html and "[1, 2]" in html and "<caption>Found" in html

@@ -51,6 +51,14 @@ def test_arithmetic_of_trees_with_unequal_keys_raises(other: Tree) -> None:
         tree().dot(other)
 
 
+def test_a_tree_is_printed_by_names_and_shapes_in_a_line() -> None:
+    assert repr(tree()) == "Tree(w [2], inner/b [1], inner/a [1, 1]; 4 numbers)" and repr(Tree()) == "Tree()"
+    large = Tree({f"layer{number}": torch.zeros(100, 100) for number in range(9)})
+    assert repr(large).endswith("layer5 [100, 100], 3 more; 90,000 numbers)") and "\n" not in repr(large)
+    html = large._repr_html_()
+    assert html.count("<tr>") == 1 + 9 and "layer8" in html and html.startswith("<details><summary>")
+
+
 def test_merging_is_deep_and_the_right_side_wins() -> None:
     merged = tree() | Tree(inner=Tree(b=torch.tensor([9.0]), new=torch.tensor([1.0])))
     assert lists(merged) == {"w": [1.0, 2.0], "inner/b": [9.0], "inner/a": [[4.0]], "inner/new": [1.0]}

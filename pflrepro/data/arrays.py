@@ -18,14 +18,15 @@ import numpy as np
 
 from pflrepro.atomic import replacing
 from pflrepro.errors import CorruptFile, UserError
+from pflrepro.markup import BriefArrays
 
 REQUIRED = ("x", "y")
 OPTIONAL = ("split", "group", "classes")
 SHIFT_REVISION = 1  # of all that `pflrepro.data.shifts` does: raise it where the samples that clients see change
 
 
-@dataclass(frozen=True, eq=False)
-class Arrays:
+@dataclass(frozen=True, eq=False, repr=False)
+class Arrays(BriefArrays):
     """The decoded arrays of one data set, in the cache's row order (pooled: official training rows, then test rows).
 
     Raises `CorruptFile` if the arrays do not fit together.

@@ -14,6 +14,7 @@ import numpy as np
 from loky import ProcessPoolExecutor
 
 from pflrepro.errors import UserError, check_range
+from pflrepro.markup import BriefArrays
 from pflrepro.metrics.accuracy import column, pooled
 from pflrepro.metrics.curves import iterations_to_convergence
 
@@ -97,8 +98,8 @@ def timing(history: Mapping[str, Any], evaluation: bool = True) -> Timing:
     return Timing(each, tests, iterations, iterations * each)
 
 
-@dataclass(frozen=True, eq=False)
-class TimeShares:
+@dataclass(frozen=True, eq=False, repr=False)
+class TimeShares(BriefArrays):
     """Where a local iteration of pFedFDA spends its time, in percent, one number a client [N] (its Algorithm 1, lines 7, 8, 9).
 
     Attributes:

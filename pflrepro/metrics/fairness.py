@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from pflrepro.errors import UserError, check_range
+from pflrepro.markup import BriefArrays
 from pflrepro.metrics.accuracy import column, mean_over_clients, per_client, pooled, ratio
 from pflrepro.metrics.selection import select
 
 
-@dataclass(frozen=True, eq=False)
-class ClientSpread:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClientSpread(BriefArrays):
     """The spread over clients of one evaluation (scalars), or of all evaluations of a run (arrays [E]).
 
     Attributes:

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.func import grad, grad_and_value, vmap
 
 from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.markup import BriefArrays
 from pflrepro.metrics.lbfgs import HISTORY, minimise
 from pflrepro.randomness import generator
 from pflrepro.simulation.inspection import check_replica
@@ -79,8 +80,8 @@ def platform_psnr(original: Tensor, recovered: Tensor, start: int = 0) -> Tensor
 
 
 # ---- what the server sees ------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
-class Observation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Observation(BriefArrays):
     """What is attacked, one row a victim and batch.
 
     Attributes:
@@ -265,8 +266,8 @@ class Attack:
             raise UserError(f"the attack's low must be below its high, not {self.low!r} and {self.high!r}")
 
 
-@dataclass(frozen=True, eq=False)
-class Recovered:
+@dataclass(frozen=True, eq=False, repr=False)
+class Recovered(BriefArrays):
     """The outcome of an attack.
 
     Attributes:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from pflrepro.cores import usable_cores
 from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.markup import BriefArrays
 from pflrepro.metrics.probe_training import Job, Pool, Probe, validation_losses
 from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_set
 from pflrepro.randomness import generator
@@ -30,8 +31,8 @@ CPU_MEMORY = 2**23  # bytes a launch on a CPU: wide probes one by one, narrow on
 NARROWEST = 0.6  # of the widest batch of a launch: narrower ones would mostly be padding
 
 
-@dataclass(frozen=True)
-class Curve:
+@dataclass(frozen=True, repr=False)
+class Curve(BriefArrays):
     """A learning curve of probes.
 
     Attributes:

@@ -21,6 +21,7 @@ from pflrepro.algorithms.local import Local
 from pflrepro.algorithms.task import Setup
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.markup import BriefArrays
 from pflrepro.models import build_model
 from pflrepro.models.split import parameters_of
 from pflrepro.simulation.inspection import check_replica, client_models
@@ -34,8 +35,8 @@ HOW = ("own", "plain")
 ORDINARY = {"first_weights": "common", "first_steps": 0}
 
 
-@dataclass(frozen=True, eq=False)
-class PerClient:
+@dataclass(frozen=True, eq=False, repr=False)
+class PerClient(BriefArrays):
     """One number a client: `values` [N], NaN where there is none; `samples` [N] test samples behind each.
 
     Example:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pflrepro.markup import BriefArrays
 from pflrepro.metrics.classification import macro_f1, predicted_labels
 from pflrepro.metrics.predictions import Predictions
 
@@ -28,8 +29,8 @@ def f1_of_server(predictions: Predictions) -> np.ndarray:
     return _per_part(predictions, _server_scores(predictions))
 
 
-@dataclass(frozen=True, eq=False)
-class GrpFedScores:
+@dataclass(frozen=True, eq=False, repr=False)
+class GrpFedScores(BriefArrays):
     """GRP-FED's scores (its section 4.1, Eq. 6), macro-F1 as fractions.
 
     Attributes:

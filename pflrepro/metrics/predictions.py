@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from pflrepro.errors import UserError, check_word
+from pflrepro.markup import BriefArrays
 from pflrepro.metrics.classification import predicted_labels
 from pflrepro.simulation.inspection import ROWS, ClientModel, check_replica, client_models, samples
 from pflrepro.simulation.memory_order import fast_layout
@@ -31,8 +32,8 @@ MEMORY = 1 << 30  # bytes of activations that one pass of all models at once may
 GLOBAL = -1  # the "client" whose model is the server's
 
 
-@dataclass(frozen=True, eq=False)
-class Predictions:
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictions(BriefArrays):
     """What the models of N clients give on n pooled test samples of C classes; arrays on the host, in the clients' order.
 
     Attributes:

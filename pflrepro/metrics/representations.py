@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.markup import BriefArrays
 from pflrepro.metrics.separation import class_separation
 from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_features
 from pflrepro.models.layers import LOGITS, layer_outputs
@@ -29,8 +30,8 @@ POINTS = 5000  # of a picture, all clients together [inferred; DBE gives no numb
 
 
 # ---- collecting ----------------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
-class Features:
+@dataclass(frozen=True, eq=False, repr=False)
+class Features(BriefArrays):
     """What one layer gives for samples of all clients, each through its own client's model.
 
     Attributes:
@@ -305,8 +306,8 @@ def prediction_shares(scores: Tensor, classes: int) -> tuple[np.ndarray, np.ndar
     return counts.cpu().numpy(), scores.softmax(1).mean(0).cpu().numpy()
 
 
-@dataclass(frozen=True, eq=False)
-class LocalBias:
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalBias(BriefArrays):
     """What local training does to a client's model, on all clients' pooled test samples; float64 arrays, one entry a client.
 
     X_1 are the samples of classes in the client's training part, X_2 those of all others [inferred from BR Figures 2 and 3].

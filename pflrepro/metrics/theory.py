@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pflrepro.errors import UserError, check_range
+from pflrepro.markup import BriefArrays
 from pflrepro.randomness import generator
 
 ELEMENTS = 2**22  # normal numbers drawn at once
@@ -22,8 +23,8 @@ SPLITS = 5  # into halves that train and test a classifier of domains
 
 
 # ---- Theorem 1 of pFedFDA ------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, eq=False)
-class Setting:
+@dataclass(frozen=True, eq=False, repr=False)
+class Setting(BriefArrays):
     """Clients that draw features from N(mu_k, Sigma_k), one class, one round, seen from client i [FDA section 4.3, appendix E].
 
     Attributes:
@@ -110,8 +111,8 @@ class Setting:
         return float(each[i] / self.samples[i]), float(each[i] / total), float(self.shares @ each / total)
 
 
-@dataclass(frozen=True, eq=False)
-class Risk:
+@dataclass(frozen=True, eq=False, repr=False)
+class Risk(BriefArrays):
     """E ||mu~_i - mu_i||^2 in its parts, each of the shape of beta: squared bias, local variance, cross term, global variance."""
 
     bias: np.ndarray
@@ -161,8 +162,8 @@ def best_beta(setting: Setting) -> float:
     return float(np.clip(above / below, 0.0, 1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class Simulated:
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulated(BriefArrays):
     """||mu~_i - mu_i||^2 of drawn data sets: `errors` float64 [draws, *beta], their mean over draws and its standard error.
 
     Example:

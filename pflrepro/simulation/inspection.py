@@ -11,6 +11,7 @@ from torch import Tensor
 from pflrepro.algorithms.phases import Clock
 from pflrepro.algorithms.task import Context
 from pflrepro.errors import UserError
+from pflrepro.markup import facts
 from pflrepro.simulation.computing import computing
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.loop import Loop, Participant
@@ -21,7 +22,7 @@ from pflrepro.trees import Tree, stack
 ROWS = 500  # samples that go through a network at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClientModel:
     """One client's model as the method would test it.
 
@@ -38,6 +39,14 @@ class ClientModel:
     received: Tree
     row: Tree
     clock: Clock
+
+    def __repr__(self) -> str:
+        return f"ClientModel(client {self.client}, {self.program.method!r}: {self.params!r})"
+
+    def _repr_html_(self) -> str:
+        shown = facts(f"the model of client {self.client}", {"method": self.program.method})
+        trees = (self.params, self.statistics)
+        return shown + "".join(tree._repr_html_() for tree in trees if tree.has_leaves())
 
     @property
     def context(self) -> Context:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import functools
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 import types
@@ -13,6 +15,7 @@ import types
 import pytest
 
 import pflrepro.metrics
+from pflrepro.markup import BriefArrays
 
 LIGHT = (
     *("accuracy", "classification", "comparison", "cost", "curves", "divergence", "fairness", "intervals", "selection"),
@@ -62,6 +65,17 @@ def test_every_public_function_is_documented(name: str) -> None:
     assert documented
     lacking = [_name(each) for each in documented if not _name(each).startswith("_") and not each.__doc__]
     assert lacking == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_holds_arrays_is_printed_by_their_shapes(name: str) -> None:
+    module = importlib.import_module(f"pflrepro.metrics.{name}")
+    own = [each for each in vars(module).values() if getattr(each, "__module__", None) == module.__name__]
+    records = [each for each in own if dataclasses.is_dataclass(each) and not each.__name__.startswith("_")]
+    holding = [
+        each for each in records if re.search(r"Tensor|ndarray", str([f.type for f in dataclasses.fields(each)]))
+    ]
+    assert [each.__name__ for each in holding if not issubclass(each, BriefArrays)] == []
 
 
 def _name(thing: object) -> str:

@@ -2,8 +2,9 @@
 
     papermill --engine pflrepro notebooks/demo/digits.ipynb out.ipynb -p scale fast -p methods fedavg,ditto
 
-Without it papermill only warns of a parameter that it does not know, and takes every value. Papermill finds it by the entry point
-`papermill.engine`, and loads it whenever it is imported itself: so nothing is imported here before the class is asked for.
+Without it papermill only warns of a parameter that it does not know, and takes every value. The values of an artefact's notebook must
+be those of a study of it, too. Papermill finds the engine by the entry point `papermill.engine`, and loads it whenever it is imported
+itself: so nothing is imported here before the class is asked for.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def __getattr__(name: str) -> Any:
     from papermill.parameterize import parameterize_notebook
 
     from pflrepro.errors import UserError
-    from pflrepro.papers.notebooks import check_values, declared_in
+    from pflrepro.papers.notebooks import artefact_shown, check_values, declared_in
 
     class Refused(click.ClickException, UserError):
         """A wrong parameter; papermill's command prints it as one line."""
@@ -28,13 +29,18 @@ def __getattr__(name: str) -> Any:
         exit_code = 2
 
     class CheckedEngine(NBClientEngine):
-        """Papermill's own engine, which refuses unknown parameters and values of another type first."""
+        """Papermill's own engine, which refuses unknown parameters and wrong values first."""
 
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, *more: Any, **how: Any) -> Any:
             given = nb_man.nb.metadata.get("papermill", {}).get("parameters", {})
             try:
-                checked = check_values("the notebook", declared_in(nb_man.nb, "the notebook"), given)
+                declared = declared_in(nb_man.nb, "the notebook")
+                checked = check_values("the notebook", declared, given)
+                if checked and (artefact := artefact_shown(nb_man.nb)):
+                    from pflrepro.papers.reproduce import check_choice  # which loads a framework
+
+                    check_choice(artefact, {name: each.default for name, each in declared.items()} | checked)
             except UserError as error:
                 raise Refused(str(error)) from None
             if checked != given:  # a list that was given as a text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,13 +100,14 @@ def check_parameters(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def check_values(notebook: str, declared: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of declared parameters; a list may be a text, as the command line gives it: `fedavg,ditto`."""
+    """The values of declared parameters; a list may be a text, as the command line gives it (see `listed`)."""
     checked = {}
     for name, value in values.items():
         if name not in declared:
             raise unknown(f"parameter of {notebook}", name, declared)
         kind = declared[name].type
-        checked[name] = _convert(kind, value) if kind == "list[str]" and isinstance(value, str) else value
+        read = kind == "list[str]" and isinstance(value, str)
+        checked[name] = listed(f"parameter {name} of {notebook}", value) if read else value
         if not fits(checked[name], kind):
             raise UserError(f"parameter {name} of {notebook} must be {kind}, not {value!r}")
     return checked
@@ -126,13 +128,16 @@ def fits(value: Any, declared: str) -> bool:
 def read_values(notebook: str, pairs: Mapping[str, str]) -> dict[str, Any]:
     """Values given as text (`seeds` -> `3`), read by their declared types; `UserError` names what does not fit.
 
-    A list is written with commas (`fedavg,ditto`).
+    A list is written as `listed` reads it.
     """
     declared = parameters(notebook)
     values: dict[str, Any] = {}
     for name, text in pairs.items():
         if name not in declared:
             raise unknown(f"parameter of {notebook}", name, declared)
+        if declared[name].type == "list[str]":
+            values[name] = listed(f"parameter {name} of {notebook}", text)
+            continue
         try:
             values[name] = _convert(declared[name].type, text)
         except (KeyError, ValueError):
@@ -140,9 +145,32 @@ def read_values(notebook: str, pairs: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
+def listed(name: str, text: str) -> list[str]:
+    """The words of a text with commas, or of a list as a parameters cell has it; `UserError`, which calls it `name`, for neither.
+
+    Example:
+        >>> listed("methods", "fedavg, ditto"), listed("methods", '["fedavg", "ditto"]')
+        (['fedavg', 'ditto'], ['fedavg', 'ditto'])
+    """
+    if not text.lstrip().startswith("["):
+        return [word.strip() for word in text.split(",") if word.strip()]
+    try:
+        found = ast.literal_eval(text.strip())
+    except (SyntaxError, ValueError):
+        found = None
+    if not fits(found, "list[str]"):
+        raise UserError(f'{name} must be a list of words, fedavg,ditto or ["fedavg", "ditto"], not {text!r}')
+    return found
+
+
+def artefact_shown(content: Mapping[str, Any]) -> str:
+    """The id of the artefact that a notebook makes a study of, with the parameters of its cell; "" for other notebooks."""
+    code = "\n".join("".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == "code")
+    found = re.search(r'papers\.study\("([^"]+)", scale, \*\*chosen', code)
+    return found[1] if found else ""
+
+
 def _convert(kind: str, text: str) -> Any:
     if kind == "bool":
         return {"true": True, "false": False}[text.strip().lower()]
-    if kind == "list[str]":
-        return [item.strip() for item in text.split(",") if item.strip()]
     return {"str": str, "int": int, "float": float}[kind](text)

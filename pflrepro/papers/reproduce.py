@@ -20,7 +20,8 @@ from pflrepro.papers.studies import Study
 from pflrepro.places import named_folder
 
 # The parameters of a notebook that a study takes; the others say how it is run (`backend`) and where it is written to (`out`).
-OF_STUDY = ("scale", "seeds", "methods", "columns", "also", "device", "data_root", "store")
+CHOICE = ("seeds", "methods", "columns", "also")
+OF_STUDY = ("scale", *CHOICE, "device", "data_root", "store")
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,16 @@ def reproduce(
     after = _stamps(figures / artefact.paper)
     written = tuple(path for path, stamp in sorted(after.items()) if before.get(path) != stamp)
     return Reproduced(artefact.id, scale, written, target, planned.lacking)
+
+
+def check_choice(artefact: str | Artefact, values: Mapping[str, Any]) -> None:
+    """`UserError` for parameters of an artefact's notebook that a study of it, or its run, would refuse; places are not looked at."""
+    artefact, given = find(artefact), {name: values[name] for name in CHOICE if values.get(name)}
+    # where a kernel finds a class of the user's own is not known before it has started
+    given["also"] = [name for name in given.get("also", ()) if ":" not in name]
+    Study(artefact, values["scale"], **given)
+    check_word("backend", values["backend"], BACKENDS)
+    resolve_device(values["device"])
 
 
 def _values(

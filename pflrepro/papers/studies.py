@@ -26,6 +26,7 @@ from pflrepro.experiments.sweep import sweep
 from pflrepro.papers import outputs, sentences, showing
 from pflrepro.papers.artefact import Artefact, Row
 from pflrepro.papers.artefact import row as make_row
+from pflrepro.papers.notebooks import listed
 from pflrepro.papers.planning import Plan, plan
 from pflrepro.papers.registry import find, select
 from pflrepro.papers.studied import Studied
@@ -212,14 +213,14 @@ def to_redraw(artefact: Artefact, scale: str | None = None, figures: str | Path 
 
 
 def words(name: str, given: str | Sequence[str | type[Method]]) -> tuple[str, ...]:
-    """A list of words, given as one or as a text with commas, a class by its name; `UserError` for anything else.
+    """A list of words, given as one or as a text (see `listed`), a class by its name; `UserError` for anything else.
 
     Example:
         >>> words("methods", "fedavg, ditto"), words("methods", ["fedavg"]), words("methods", "")
         (('fedavg', 'ditto'), ('fedavg',), ())
     """
     if isinstance(given, str):
-        return tuple(word.strip() for word in given.split(",") if word.strip())
+        return tuple(listed(name, given))
     names = [name_of(each) for each in (given if isinstance(given, (list, tuple)) else [given])]
     if not all(isinstance(word, str) for word in names):
         raise UserError(

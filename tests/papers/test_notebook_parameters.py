@@ -80,6 +80,15 @@ def test_a_list_may_be_a_text_with_commas_as_papermill_gives_it():
     assert notebooks.check_parameters("dbe/table5.ipynb", {"methods": "fedavg, ditto"}) == {
         "methods": ["fedavg", "ditto"]
     }
+    for text in ('["fedavg", "a, b"]', "['fedavg', 'a, b']"):  # as a parameters cell and its help have it
+        found = notebooks.check_parameters("dbe/table5.ipynb", {"methods": text})
+        assert found == notebooks.read_values("dbe/table5.ipynb", {"methods": text}) == {"methods": ["fedavg", "a, b"]}
+    for wrong in ('["fedavg"', "[fedavg]", '["fedavg", 3]'):
+        for read in (notebooks.check_parameters, notebooks.read_values):
+            with pytest.raises(
+                UserError, match=r"methods of dbe/table5.ipynb must be a list of words, fedavg,ditto or \["
+            ):
+                read("dbe/table5.ipynb", {"methods": wrong})
     with pytest.raises(UserError, match=r"methods of dbe/table5.ipynb must be list\[str\], not 3"):
         notebooks.check_parameters("dbe/table5.ipynb", {"methods": 3})
 
@@ -119,6 +128,13 @@ def asked(tmp_path, monkeypatch):
         ({"seeds": "two"}, "parameter seeds of the notebook must be int, not 'two'"),
         ({"methods": 3}, "parameter methods of the notebook must be list[str], not 3"),
         ({"scale": True}, "parameter scale of the notebook must be str, not True"),
+        ({"scale": "tiny"}, "unknown scale of demo/digits 'tiny'; valid: "),
+        ({"seeds": -1}, "seeds must be a whole number >= 1, not -1"),
+        ({"methods": "nope"}, "unknown row of demo/digits 'nope'; valid: "),
+        ({"columns": ["nope"]}, "unknown column of demo/digits 'nope'; valid: "),
+        ({"also": ["fedpro"]}, "unknown algorithm 'fedpro'; valid: fedprox"),
+        ({"backend": "fast"}, "unknown backend 'fast'; valid: "),
+        ({"device": "tpu"}, "no device 'tpu' on this machine; valid: "),
     ],
 )
 def test_papermill_with_our_engine_refuses_before_a_kernel_starts(asked, given, said):
@@ -128,17 +144,38 @@ def test_papermill_with_our_engine_refuses_before_a_kernel_starts(asked, given, 
     assert isinstance(refused.value, click.ClickException) and refused.value.exit_code == 2
 
 
-@pytest.mark.parametrize("given", [{}, {"seeds": 2}, {"methods": "fedavg"}, {"methods": ["fedavg", "ditto"]}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"seeds": 2},
+        {"methods": "fedavg"},
+        {"methods": ["fedavg", "ditto"]},
+        {"seeds": 0, "methods": [], "scale": "smoke", "also": "module_of_the_kernel:Mine", "store": "/dev/null/x"},
+    ],
+)
 def test_papermill_with_our_engine_runs_what_fits(asked, given):
     with pytest.raises(InterruptedError, match="a kernel starts"):
         asked(**given)
 
 
-def test_a_list_that_is_given_as_a_text_is_one_in_the_notebook(asked):
+@pytest.mark.parametrize("text", ["fedavg, ditto", '["fedavg", "ditto"]'])
+def test_a_list_that_is_given_as_a_text_is_one_in_the_notebook(asked, text):
     with pytest.raises(InterruptedError):
-        asked(methods="fedavg, ditto", seeds=2)
+        asked(methods=text, seeds=2)
     (cell,) = asked.cells
     assert 'methods = ["fedavg", "ditto"]' in cell and "seeds = 2" in cell
+
+
+@pytest.mark.parametrize("artefact", papers.ARTEFACTS.values(), ids=lambda artefact: artefact.id)
+def test_a_notebook_tells_which_artefact_it_shows(artefact):
+    content = notebooks.read_notebook(notebooks.notebook_path(artefact.notebook))
+    assert notebooks.artefact_shown(content) == artefact.id
+
+
+def test_a_notebook_of_one_s_own_shows_no_artefact():
+    content = notebooks.read_notebook(notebooks.notebook_path("tutorials/10_behind_a_number.ipynb"))
+    assert notebooks.artefact_shown(content) == ""
 
 
 def test_the_engine_is_named_for_papermill_and_importing_it_loads_nothing():

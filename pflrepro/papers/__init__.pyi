@@ -26,6 +26,7 @@ from pflrepro.papers import notebooks as notebooks
 from pflrepro.papers import numbers as numbers
 from pflrepro.papers import outputs as outputs
 from pflrepro.papers import page_parts as page_parts
+from pflrepro.papers import pairs as pairs
 from pflrepro.papers import pfedfda_costs as pfedfda_costs
 from pflrepro.papers import pfedfda_counts as pfedfda_counts
 from pflrepro.papers import pfedfda_figures as pfedfda_figures

@@ -21,7 +21,7 @@ from pflrepro.experiments.result import Run
 from pflrepro.metrics import accuracy, fairness
 from pflrepro.metrics.cost import rounds_of_time
 from pflrepro.metrics.curves import iterations_to_convergence, largest_loss, mean_loss, rounds_to
-from pflrepro.metrics.selection import check_rule
+from pflrepro.metrics.selection import Rule, check_rule
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
@@ -116,6 +116,14 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """How an accuracy comes from a history: its curve, as fractions, and the rule that takes a number from the tests that have one."""
+
+    curve: Callable[[Mapping[str, np.ndarray]], np.ndarray]
+    rule: Rule
+
+
+@dataclass(frozen=True)
 class Measure:
     """A measure.
 
@@ -135,6 +143,7 @@ class Measure:
         without: methods that can have no number, and why: their runs are refused before they are trained.
         absolute_time: whether it is a time in seconds or minutes, which does not compare with another machine's.
         beside: (row key, column key) of further cells that the number is made of, "" being its own: their curves count, too.
+        taken: of an accuracy that a rule takes from a curve; None of what is measured otherwise.
     """
 
     name: str
@@ -154,6 +163,7 @@ class Measure:
     without: tuple[tuple[str, str], ...] = ()
     absolute_time: bool = False
     beside: tuple[tuple[str, str], ...] = ()
+    taken: Taken | None = None
 
     def __repr__(self) -> str:
         return f"Measure({self.name}: {self.title}{f' in {self.unit}' if self.unit else ''})"
@@ -165,6 +175,10 @@ class Measure:
     def rule_of(self, method: str) -> str:
         """What is taken from the curve of a method, in words."""
         return dict(self.rules).get(method, self.rule)
+
+    def taken_of(self, method: str) -> Taken | None:
+        """How the number of a method comes from its curve, if it does."""
+        return None if method in dict(self.rules) else self.taken
 
     def check(self, algorithm: str) -> None:
         """`UserError` where no run of it can have a number."""
@@ -216,7 +230,7 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
     when = " right after local training" if after else ""
     over = ", plain mean over clients" if mean == "clients" else ""
     name = f"accuracy-{rule}-{mean}{'-after' if after else ''}"
-    facts = {"rule": f"{chosen.title}{over}", "bounds": (0.0, 100.0)}
+    facts = {"rule": f"{chosen.title}{over}", "bounds": (0.0, 100.0), "taken": Taken(curve_of, chosen)}
     return Measure(name, f"test accuracy{when}", of, **(facts | more))
 
 

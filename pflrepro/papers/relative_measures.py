@@ -25,7 +25,8 @@ def gain_over(row: str = "", measure: Measure = ACCURACY, column: str = "") -> M
 
     title = f"gain in {measure.title} over {row or column}"
     name = f"{measure.name}-over-{row or column}"
-    return replace(measure, name=name, title=title, of=of, bounds=(-math.inf, math.inf), beside=((row, column),))
+    facts = {"bounds": (-math.inf, math.inf), "beside": ((row, column),), "taken": None}
+    return replace(measure, name=name, title=title, of=of, **facts)
 
 
 def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
@@ -45,7 +46,7 @@ def ratio_to(row: str, measure: Measure = SECONDS) -> Measure:
 
     title = f"{measure.title}, relative to {about(row).title}"
     name = f"{measure.name}-to-{row}"
-    facts = {"unit": "times", "bounds": (0.0, math.inf), "beside": ((row, ""),), "absolute_time": False}
+    facts = {"unit": "times", "bounds": (0.0, math.inf), "beside": ((row, ""),), "absolute_time": False, "taken": None}
     return replace(measure, name=name, title=title, of=of, **facts)
 
 
@@ -71,7 +72,8 @@ def mean_over(columns: tuple[str, ...], measure: Measure) -> Measure:
         return Value(float(np.mean([measure.of(each).number for each in found if each is not None])))
 
     beside = tuple((row, column) for column in columns for row in ("", *(row for row, _ in measure.beside)))
-    return replace(measure, name=f"mean-{measure.name}", title=f"mean {measure.title}", of=of, beside=beside)
+    title = f"mean {measure.title}"
+    return replace(measure, name=f"mean-{measure.name}", title=title, of=of, beside=beside, taken=None)
 
 
 def accuracy_in_time_of(row: str) -> Measure:

@@ -16,7 +16,7 @@ from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
 from pflrepro.papers.artefact import LEVELS, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.claims import Sample
 from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Outcome, one_number
-from pflrepro.papers.measures import Measure, Value
+from pflrepro.papers.measures import Measure, Taken, Value
 from pflrepro.papers.numbers import PublishedNumber
 from pflrepro.papers.texts import mean_and_spread, number, span
 
@@ -189,6 +189,11 @@ class Cell:
     def rule(self) -> str:
         """What is taken from the run's curve, in words."""
         return self.measure.rule_of(self.column.method(self.row))
+
+    @property
+    def taken(self) -> Taken | None:
+        """How the numbers come from the runs' curves; None of what is no accuracy of a curve."""
+        return self.measure.taken_of(self.column.method(self.row))
 
     def interval(self) -> tuple[float, float, str]:
         """(low, high, what it is): 95 %, over seeds, with one seed over clients where the measure has values a client."""

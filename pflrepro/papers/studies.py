@@ -27,6 +27,7 @@ from pflrepro.papers import outputs, sentences, showing
 from pflrepro.papers.artefact import Artefact, Row
 from pflrepro.papers.artefact import row as make_row
 from pflrepro.papers.notebooks import listed
+from pflrepro.papers.pairs import pair
 from pflrepro.papers.planning import Plan, plan
 from pflrepro.papers.registry import find, select
 from pflrepro.papers.studied import Studied
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pflrepro.algorithms.contract import Method
     from pflrepro.experiments.launchers import Launcher
     from pflrepro.papers.exploring import CellExplorer
+    from pflrepro.papers.result import Cell
 
 log = logging.getLogger("pflrepro.papers")
 
@@ -161,6 +163,10 @@ class Study(Studied):
         from pflrepro.papers.exploring import CellExplorer
 
         return CellExplorer(self)
+
+    def pair(self, row: str = "", rival: str = "", column: str = "") -> tuple[Cell, Cell]:
+        """Two cells of a column whose numbers are accuracies of curves, to look behind one beside the other; see `pairs.pair`."""
+        return pair(self, row, rival, column)
 
     def caption(self) -> str:
         """What stands under every number and picture: scale, data, seeds, rounds, rule."""

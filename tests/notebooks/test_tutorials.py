@@ -116,6 +116,15 @@ def test_an_exercise_that_names_a_parameter_runs_with_it(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "artefact", ["dbe/table2", "dbe/table9", "pfedfda/table1", "fedbr/table6", "results/tuning-ditto"]
+)
+def test_it_looks_behind_any_table_of_accuracies(artefact: str, tmp_path: Path) -> None:
+    """Of the best, the last and the five best tests, of one seed and of several, beside cells that are no accuracies."""
+    execute(ROOT / "tutorials/10_behind_a_number.ipynb", tmp_path / "executed.ipynb", {"artefact": artefact})
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     declared = notebooks.parameters(name)

@@ -29,7 +29,7 @@ from pflrepro.experiments.run import open_store
 from pflrepro.experiments.store import Store
 from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, control, image, note, slider, values
-from pflrepro.explorer.training import Training
+from pflrepro.explorer.training import Training, check_how
 from pflrepro.settings import Settings
 from pflrepro.viz.lines import Line, LinePanel, line_figure
 from pflrepro.viz.looks import look
@@ -54,12 +54,12 @@ def explore(
 ) -> Explorer:
     """Widgets to try a federation: its data as bubbles, a method with its options, a run with its curve.
 
-    `UserError` for unknown names, and for data that are not at hand.
+    `UserError` for unknown names, a device or backend that there is not, and for data that are not at hand.
 
     Args:
         dataset, algorithm: what it starts with.
         also: a method of your own, `my_module:MyMethod`, or several.
-        store, data_root, how (backend, device, workers): see `pflrepro.run`.
+        store, data_root, how (backend, device, workers, memory, checkpoint_every, keep, callbacks): see `pflrepro.run`.
 
     Example, the same without a screen:
         explorer = pflrepro.explore("digits")
@@ -86,6 +86,7 @@ class Explorer(Displayed):
         self.training: Training | None = None
         self._lines: dict[str, list[Run]] = {}  # label -> runs, one a seed
         self._settling, self._drawn = False, 1
+        check_how(how)
         Experiment.for_dataset(algorithm, dataset)  # refuses what there is not
         arrays_of(dataset, data_root)
         self._make_data(dataset)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pflrepro.errors import Paused, RunFailed, UserError
+from pflrepro.errors import Paused, RunFailed, UserError, check_range, unknown
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.run import run
+from pflrepro.experiments.training import Machine
+
+GIVEN = ("experiments", "store", "data_root", "progress")  # arguments of `pflrepro.run` that are not passed on
+PASSED_ON = tuple(name for name in inspect.signature(run).parameters if name not in GIVEN)
+
+
+def check_how(how: Mapping[str, Any]) -> None:
+    """`UserError` for arguments that `pflrepro.run` would refuse when it is called, so that they are refused before."""
+    for name in how:
+        if name not in PASSED_ON:
+            said = unknown("argument of explore", name, PASSED_ON)
+            raise UserError(f"{said}; what is trained is set by controls, such as explorer.clients.value = 5")
+    Machine(**{name: how[name] for name in ("backend", "device", "checkpoint_every") if name in how})
+    if how.get("workers") is not None:
+        check_range("workers", how["workers"], 1, integer=True)
 
 
 class Training(Callback):

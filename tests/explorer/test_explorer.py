@@ -161,6 +161,25 @@ def test_what_there_is_not_is_refused_at_once(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (
+            {"clients": 5},
+            r"unknown argument of explore 'clients'; valid: .*backend.*; what is trained is set by controls",
+        ),
+        ({"progress": False}, "unknown argument of explore 'progress'"),
+        ({"device": "tpu"}, "no device 'tpu' on this machine; valid: auto, cpu"),
+        ({"backend": "fast"}, "unknown backend 'fast'; valid: "),
+        ({"workers": 0}, "workers must be a whole number >= 1, not 0"),
+        ({"checkpoint_every": -1}, "checkpoint_every must be a number >= 0, not -1"),
+    ],
+)
+def test_what_a_run_would_refuse_is_refused_at_once(tmp_path, how, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        pflrepro.explore("digits", store=tmp_path, **how)
+
+
+@pytest.mark.parametrize(
     "domain, value, kind",
     [
         (Domain(str, ("a", "b")), "b", "Dropdown"),

@@ -115,6 +115,8 @@ def sweep(
     missing = lacking(identified, store, kept)
     together = packs(missing)
     here = launch is serial
+    if not here and (isinstance(launcher, str) or isinstance(launch, Processes)):  # a function may train anywhere
+        _check_importable(missing)
     if not here and len(together) < room:
         together = [[job] for job in missing]  # too few packs to go round: one seed a task
     tasks = [tuple(job.experiment for job in packed) for packed in together]
@@ -141,6 +143,18 @@ def sweep(
     if None in runs:
         raise RunFailed("a run of the sweep is not in the store any more: another process or hand removed it")
     return Runs(runs)
+
+
+def _check_importable(jobs: Sequence[Job]) -> None:
+    """`UserError` for a method or network that stands in a script or notebook: no other process can import it from there."""
+    for job in jobs:
+        for given in (job.experiment.algorithm, job.experiment.model):
+            module, _, name = given.partition(":")
+            if module == "__main__":
+                raise UserError(
+                    f"{name} stands in this script or notebook, which other processes cannot import: write it into a module, "
+                    f"such as my_module.py beside it, and give my_module:{name}, or train here (launcher='serial')"
+                )
 
 
 def _launched(launch: Launcher, tasks: Sequence[Task], work: Work, jobs: int | None, shown: _Shown) -> list[Outcome]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from torch import nn
 
+from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.errors import Paused, RunFailed, UserError
 from pflrepro.experiments.callbacks import Callback
+from pflrepro.experiments.launchers import Processes
 from pflrepro.experiments.run import run
 from pflrepro.experiments.sweep import sweep
 
@@ -123,6 +129,27 @@ def test_seeds_stay_together_where_there_are_packs_enough(launcher, expected, st
 def test_a_run_that_a_launcher_forgets_is_noticed(store, engine, make):
     with pytest.raises(RunFailed, match="not in the store"):
         sweep(make.seeds(0), lambda tasks, work, jobs: iter(()), store=store)
+
+
+def test_what_stands_in_the_script_itself_is_refused_before_other_processes_start(store, engine, make, monkeypatch):
+    class Mine(FedAvg):
+        pass
+
+    def net(shape, classes):
+        return {"fc": [nn.Flatten(), nn.Linear(math.prod(shape), classes)]}
+
+    Mine.__module__, Mine.__qualname__ = "__main__", "Mine"
+    monkeypatch.setattr(sys.modules["__main__"], "Mine", Mine, raising=False)
+    monkeypatch.setattr(Processes, "__call__", lambda *_: pytest.fail("processes start"))
+    monkeypatch.setattr(sys.modules["__main__"], "net", net, raising=False)
+    wanted = [make.experiment("fedavg"), make.experiment(Mine)]
+    with pytest.raises(UserError, match=r"Mine stands in this script .* into a module, .* give my_module:Mine"):
+        sweep(wanted, "processes:2", store=store)
+    with pytest.raises(UserError, match=r"net stands in this script .* give my_module:net"):
+        sweep([make.experiment("fedavg"), replace(make.experiment(), model="__main__:net")], "processes:2", store=store)
+    assert engine.built == [] and list(store.runs()) == []
+    assert len(sweep(wanted, lambda tasks, work, jobs: ((task, work(task)) for task in tasks), store=store)) == 2
+    assert sweep(wanted, "processes:2", store=store)[1].experiment.algorithm == "__main__:Mine", "what is there is read"
 
 
 def test_bad_input_is_refused_first(store, engine, make):

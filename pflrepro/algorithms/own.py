@@ -27,6 +27,11 @@ def check_own(kind: type[Method]) -> None:
     for base in own:
         _check_fields(base, kind)
     for field in dataclasses.fields(kind):
+        if field.default_factory is not dataclasses.MISSING:
+            raise UserError(
+                f"option {field.name} of {kind.__name__} is a {type(field.default_factory()).__name__} that a default_factory makes; "
+                f"an option is a number, a word, true or false: write {field.name}: TYPE = VALUE"
+            )
         if field.default is dataclasses.MISSING:
             raise UserError(
                 f"{kind.__name__} has an option without a default, {field.name}; write {field.name}: TYPE = VALUE"

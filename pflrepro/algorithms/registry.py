@@ -97,14 +97,25 @@ def load_plugin(name: str) -> type[Method]:
 
 
 def name_of(method: Any) -> Any:
-    """`module:Class` for a class; anything else as it is.
+    """`module:Class` for a class; anything else as it is, but `UserError` for an object of a method, whose options stand apart.
 
     Example:
         >>> from fractions import Fraction
         >>> name_of(Fraction), name_of("fedavg")
         ('fractions:Fraction', 'fedavg')
     """
-    return f"{method.__module__}:{method.__qualname__}" if isinstance(method, type) else method
+    if isinstance(method, type):
+        return f"{method.__module__}:{method.__qualname__}"
+    if dataclasses.is_dataclass(method):
+        from pflrepro.algorithms.contract import Method
+
+        if isinstance(method, Method):
+            options = {
+                f.name: value for f in dataclasses.fields(method) if (value := getattr(method, f.name)) != f.default
+            }
+            said = f"{type(method).__name__}{f' with options={options!r}' if options else ''}"
+            raise UserError(f"a method is given by its name or its class, not as an object: {said}, not {method!r}")
+    return method
 
 
 def canonical_name(name: str) -> str:
@@ -158,6 +169,7 @@ def parts(name: str) -> list[type[Method]]:
     """The classes that `name` is made of, the host's first."""
     if not isinstance(name, str) or not name:
         raise unknown("algorithm", str(name), ALGORITHMS)
+    _check_order(name)
     host, *plugins = canonical_name(name).split("+")
     if len(set(plugins)) != len(plugins):
         raise UserError(f"{name}: a plug-in can be added once")
@@ -171,6 +183,24 @@ def parts(name: str) -> list[type[Method]]:
         if reason:
             raise UserError(f"{name}: {plugin} is not defined for {host}: {reason}")
     return [_host(host), *map(load_plugin, plugins)]
+
+
+def _check_order(name: str) -> None:
+    """`UserError` where a part is lacking, or a method stands where only a plug-in may."""
+    names = name.split("+")
+    if not all(names):
+        raise UserError(
+            f"{name!r} lacks a name beside its +; it is written as fedavg+dbe; plug-ins: {', '.join(PLUGINS)}"
+        )
+    methods = [each for each in names if each in ALGORITHMS or each in VARIANTS]
+    added = [each for each in names if each in PLUGINS]
+    if set(names[1:]) & set(methods):
+        if len(methods) == 1 and len(added) == len(names) - 1:
+            raise UserError(f"{name}: the method stands first; did you mean {'+'.join(methods + added)}?")
+        raise UserError(
+            f"{name}: {next(each for each in names[1:] if each in methods)} is a method, and one method is trained at a time; "
+            f"what can be added to one: {', '.join(PLUGINS)}"
+        )
 
 
 def _host(name: str) -> type[Method]:

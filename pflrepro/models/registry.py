@@ -224,6 +224,10 @@ def splits(name: str) -> tuple[str, ...]:
 def check_shape(name: str, shape: tuple[int, ...]) -> ModelEntry:
     """The entry of `name`; `UserError` if the model does not take samples of `shape`, naming those that do."""
     entry, _ = find(name)
+    if not shape:
+        raise UserError(
+            "each sample is a single number (shape []), which no network takes; x[:, None] gives each the shape [1]"
+        )
     if not entry.takes.fit(tuple(shape)):
         others = [other.name for other in MODELS.values() if other.takes.fit(tuple(shape))]
         raise UserError(

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pflrepro.algorithms import build_method
 from pflrepro.algorithms.fedavg import FedAvg
+from pflrepro.algorithms.fedprox import FedProx
 from pflrepro.data.datasets import find
 from pflrepro.data.partitions.parse import Dirichlet, Group
 from pflrepro.errors import CorruptFile, UserError
@@ -39,6 +41,22 @@ def digest(experiment: Experiment, fingerprint: str = "f") -> str:
     [
         ({"algorithm": "fedavgg"}, r"unknown algorithm 'fedavgg'; valid: fedavg,"),
         ({"algorithm": "fedavg+dbee"}, r"unknown plug-in 'dbee'; valid: dbe,"),
+        ({"algorithm": "dbe+fedavg"}, r"dbe\+fedavg: the method stands first; did you mean fedavg\+dbe\?"),
+        ({"algorithm": "mixup+fedprox+fedbr"}, r"did you mean fedprox\+mixup\+fedbr\?"),
+        (
+            {"algorithm": "fedavg+dbe+ditto"},
+            "ditto is a method, and one method is trained at a time; what can be added",
+        ),
+        (
+            {"algorithm": "fedavg+"},
+            r"'fedavg\+' lacks a name beside its \+; it is written as fedavg\+dbe; plug-ins: .*dbe",
+        ),
+        ({"algorithm": "+dbe"}, r"'\+dbe' lacks a name beside its \+"),
+        (
+            {"algorithm": FedProx(mu=0.5)},
+            r"given by its name or its class, not as an object: FedProx with options={'mu': 0.5}, not FedProx\(mu=0.5\)",
+        ),
+        ({"algorithm": build_method("fedavg")}, r"not as an object: FedAvg, not FedAvg\(\)"),
         ({"algorithm": "fedavg+my_dbe:DBE"}, r"a class of your own stands first or alone, .*: my_dbe:DBE"),
         ({"model": "cnn5"}, r"unknown model 'cnn5' .*; valid: cnn4,"),
         ({"options": {"kapa": 1.0}, "algorithm": "fedavg+dbe"}, r"unknown option of fedavg\+dbe 'kapa'; valid: kappa,"),

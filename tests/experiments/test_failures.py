@@ -125,6 +125,10 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             "Own has an option without a default, mu; write mu: TYPE = VALUE",
         ),
         (
+            f"from dataclasses import field\n\n\n{FROZEN}class Own(Method):\n    mu: list = field(default_factory=list)\n",
+            "option mu of Own is a list that a default_factory makes; an option is a number, a word, true or false: write mu: TYPE",
+        ),
+        (
             "class Own(Method):\n    mu: float = 0.1\n",
             "Own has no @dataclass(frozen=True) above it, so that mu would be no option; write that line above the class",
         ),

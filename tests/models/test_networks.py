@@ -53,7 +53,11 @@ def test_the_mlp_takes_any_shape() -> None:
         ("fasttext", (28, 28), "fasttext takes texts of [L] token ids, not samples of shape [28, 28]"),
         ("har-cnn", (9, 2, 128), "takes signals [L], [C, L] or [C, 1, L] with C < L and L >= 28, not"),
         ("ecg-resnet", (28, 28), "ecg-resnet takes signals"),
-        ("mlp", (), "mlp takes any shape, not samples of shape []; models that take these: (none)"),
+        (
+            "mlp",
+            (),
+            "each sample is a single number (shape []), which no network takes; x[:, None] gives each the shape [1]",
+        ),
         ("cnn9", (28, 28), "unknown model 'cnn9' (a network of your own: module:function); valid: cnn4, "),
         ("cnn4@pool", (28, 28), "unknown split of cnn4 'pool'; valid: "),
         ("cnn4@", (28, 28), "unknown split of cnn4 ''; valid: "),

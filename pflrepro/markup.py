@@ -1,4 +1,4 @@
-"""How objects show themselves: short as text, and as HTML in a notebook: tables, facts, what folds away.
+"""How objects show themselves: short as text, as HTML in a notebook (tables, facts, what folds away), and tables as LaTeX.
 
 The HTML takes its colours from the page, so that numbers are legible in dark themes, uses neither scripts nor style sheets, and says
 all that it means in text: a notebook that is not trusted, and GitHub, strip the rest.
@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from html import escape
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Head = Sequence[tuple[str, ...]]
 MOST = 8  # entries of a list that is printed as it is
@@ -88,6 +91,51 @@ def _td(text: str, align: str, titles: Mapping[str, str]) -> str:
     # Sentences break; numbers and names do not.
     wrap = "normal" if len(text) > 60 else "nowrap"
     return f'<td style="text-align:{align};white-space:{wrap}">{shown}</td>'
+
+
+def latex(frame: pd.DataFrame) -> str:
+    """A data frame of texts as a LaTeX table (booktabs, amssymb), bold, underlined and marked as in the page, without the index.
+
+    Example:
+        >>> import pandas as pd
+        >>> print(latex(pd.DataFrame({"method": ["A_1"], "%": ["**97.69** ± 0.05 ≈"]})), end="")
+        \\begin{tabular}{lr}
+        \\toprule
+        method & \\% \\\\
+        \\midrule
+        A\\_1 & \\textbf{97.69} $\\pm$ 0.05 $\\approx$ \\\\
+        \\bottomrule
+        \\end{tabular}
+    """
+    import pandas as pd
+
+    shown = frame.map(lambda value: _tex(str(value)))
+    names = [tuple(map(_tex, levels(name))) for name in frame.columns]
+    several = len(names[0]) > 1
+    shown.columns = pd.MultiIndex.from_tuples(names) if several else [name for (name,) in names]
+    layout = "l" + "r" * (len(names) - 1)
+    return shown.to_latex(index=False, escape=False, column_format=layout, multicolumn_format="c")
+
+
+# Signs that stand for themselves in a page; what LaTeX takes for a command is escaped first.
+_TEX = {"±": r"$\pm$", "≈": r"$\approx$", "≠": r"$\neq$", "↗": r"$\nearrow$", "✓": r"$\checkmark$", "✗": r"$\times$"}
+_TEX |= {"–": "--", "≥": r"$\geq$", "≤": r"$\leq$", "<": "$<$", ">": "$>$"}
+_TEX |= {"^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+
+
+def _tex(text: str) -> str:
+    """A text with its bold and underlined parts as LaTeX."""
+    text = text.replace("\\", r"\textbackslash ")
+    text = re.sub(r"([&%$#_{}])", r"\\\1", text)
+    text = re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", text)
+    text = re.sub(r"<u>(.+?)</u>", r"\\underline{\1}", text)
+    text = "".join(_TEX.get(sign, sign) for sign in text)
+    return f"{{}}{text}" if text[:1] in ("[", "*") else text  # behind a row's end it would be an argument of that
+
+
+def levels(name: Any) -> tuple[str, ...]:
+    """The levels of a column's name in the head of a data frame."""
+    return tuple(map(str, name)) if isinstance(name, tuple) else (str(name),)
 
 
 class Brief:

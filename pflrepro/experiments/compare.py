@@ -15,7 +15,7 @@ import numpy as np
 from pflrepro.errors import UserError
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.result import Run
-from pflrepro.markup import records
+from pflrepro.markup import latex, records
 from pflrepro.metrics.accuracy import spread
 from pflrepro.metrics.comparison import holm, paired
 from pflrepro.metrics.intervals import Interval, over_clients, over_seeds
@@ -120,6 +120,26 @@ class Compared:
             axes.legend()
         return figure
 
+    def to_latex(self) -> str:
+        """The table as LaTeX, two decimals, its rule and what the numbers are as comments; it wants the package booktabs."""
+        import pandas as pd
+
+        lines = [
+            {
+                "": label,
+                "accuracy (%)": " ± ".join(filter(None, (_said(line["accuracy"], 2), _said(line["spread"], 2)))),
+                "95 % interval": " to ".join(filter(None, (_said(line["low"], 2), _said(line["high"], 2)))),
+                "seeds": line["seeds"],
+                "rounds": line["rounds"],
+            }
+            for label, line in self.table.iterrows()
+        ]
+        kinds = "; ".join(dict.fromkeys(self.table["interval"]))
+        said = [
+            f"test accuracy in %, {self.rule.title}; mean and population standard deviation over seeds; interval: {kinds}"
+        ]
+        return "\n".join([*(f"% {line}" for line in (*said, *self.diverged)), latex(pd.DataFrame(lines))])
+
     def _line(self, runs: Sequence[Run]) -> dict[str, Any]:
         values = [100 * self._selected(run).value for run in runs]
         found, interval = spread(values), self._interval(runs, values)
@@ -128,9 +148,10 @@ class Compared:
         return dict(zip(ROW_COLUMNS, (*numbers, kind, len(runs), max(run.rounds for run in runs)), strict=True))
 
     def _interval(self, runs: Sequence[Run], values: Sequence[float]) -> Interval:
-        """In per cent: over seeds, with one of them over clients."""
+        """In per cent: over seeds, within the 0 to 100 of an accuracy, with one of them over clients."""
         if len(runs) > 1:
-            return over_seeds(values)
+            found = over_seeds(values)
+            return replace(found, low=max(found.low, 0.0), high=min(found.high, 100.0))
         found = over_clients(self._correct(runs[0]), runs[0].history["test_samples"])
         return replace(found, value=100 * found.value, low=100 * found.low, high=100 * found.high)
 

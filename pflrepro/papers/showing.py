@@ -8,12 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.algorithms.registry import hyperparameters
-from pflrepro.markup import records
+from pflrepro.markup import latex, records
 from pflrepro.notebook import display
 from pflrepro.papers.artefact import SAME, Column, Row
 from pflrepro.papers.result import MARKS, VERDICTS, marked
 from pflrepro.papers.studied import Studied
-from pflrepro.papers.texts import html, latex, markdown, number, probability, span
+from pflrepro.papers.texts import html, markdown, number, probability, span
 from pflrepro.style import img, picture
 
 if TYPE_CHECKING:

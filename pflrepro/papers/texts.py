@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pflrepro.markup import table
+from pflrepro.markup import levels, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,58 +56,14 @@ def span(counts: Iterable[int], word: str) -> str:
 
 def markdown(frame: pd.DataFrame) -> str:
     """A data frame of texts as a markdown table; the index is left out, the levels of its header stand in one line."""
-    header = _flat([_levels(name) for name in frame.columns])
+    header = _flat([levels(name) for name in frame.columns])
     lines = [header, ["---"] * len(header), *([str(value) for value in line] for line in frame.itertuples(index=False))]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
 def html(frame: pd.DataFrame, titles: Mapping[str, str] | None = None) -> str:
     """A data frame of texts as an HTML table, see `pflrepro.markup.table`; the index is left out."""
-    return table([_levels(name) for name in frame.columns], frame.itertuples(index=False), titles)
-
-
-def latex(frame: pd.DataFrame) -> str:
-    """A data frame of texts as a LaTeX table (booktabs, amssymb), bold, underlined and marked as in the page, without the index.
-
-    Example:
-        >>> import pandas as pd
-        >>> print(latex(pd.DataFrame({"method": ["A_1"], "%": ["**97.69** ± 0.05 ≈"]})), end="")
-        \\begin{tabular}{lr}
-        \\toprule
-        method & \\% \\\\
-        \\midrule
-        A\\_1 & \\textbf{97.69} $\\pm$ 0.05 $\\approx$ \\\\
-        \\bottomrule
-        \\end{tabular}
-    """
-    import pandas as pd
-
-    shown = frame.map(lambda value: _tex(str(value)))
-    names = [tuple(map(_tex, _levels(name))) for name in frame.columns]
-    several = len(names[0]) > 1
-    shown.columns = pd.MultiIndex.from_tuples(names) if several else [name for (name,) in names]
-    layout = "l" + "r" * (len(names) - 1)
-    return shown.to_latex(index=False, escape=False, column_format=layout, multicolumn_format="c")
-
-
-# Signs that stand for themselves in a page; what LaTeX takes for a command is escaped first.
-_TEX = {"±": r"$\pm$", "≈": r"$\approx$", "≠": r"$\neq$", "↗": r"$\nearrow$", "✓": r"$\checkmark$", "✗": r"$\times$"}
-_TEX |= {"–": "--", "≥": r"$\geq$", "≤": r"$\leq$", "<": "$<$", ">": "$>$"}
-_TEX |= {"^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
-
-
-def _tex(text: str) -> str:
-    """A text with its bold and underlined parts as LaTeX."""
-    text = text.replace("\\", r"\textbackslash ")
-    text = re.sub(r"([&%$#_{}])", r"\\\1", text)
-    text = re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", text)
-    text = re.sub(r"<u>(.+?)</u>", r"\\underline{\1}", text)
-    text = "".join(_TEX.get(sign, sign) for sign in text)
-    return f"{{}}{text}" if text[:1] in ("[", "*") else text  # behind a row's end it would be an argument of that
-
-
-def _levels(name: Any) -> tuple[str, ...]:
-    return tuple(map(str, name)) if isinstance(name, tuple) else (str(name),)
+    return table([levels(name) for name in frame.columns], frame.itertuples(index=False), titles)
 
 
 def _flat(header: Sequence[tuple[str, ...]]) -> list[str]:

@@ -46,10 +46,19 @@ def test_a_line_is_a_method_and_its_numbers_are_those_of_the_seeds() -> None:
     values = [100.0, 95.0, 90.0]
     interval = t_interval(values)
     assert line["accuracy"] == pytest.approx(95.0) and line["spread"] == pytest.approx(np.std(values))
-    assert (line["low"], line["high"]) == pytest.approx((interval.low, interval.high))
+    assert (line["low"], line["high"]) == pytest.approx((interval.low, 100.0)) and interval.high > 100
     assert (line["interval"], line["seeds"], line["rounds"]) == ("t, 3 seeds", 3, 2)
     assert [run.experiment.seed for run in found.runs["fedavg+dbe"]] == [0, 1, 2]
     assert compare(one, "last_round").table["accuracy"].tolist() == [25.0]
+
+
+def test_the_interval_of_an_accuracy_stays_within_0_and_100() -> None:
+    high = [finished([[10, 30, 0]], 0), finished([[8, 30, 0]], 1)]
+    low = [finished([[0, 0, 0]], 0, "local"), finished([[1, 1, 0]], 1, "local")]
+    table = compare([*high, *low]).table
+    assert t_interval([100.0, 95.0]).high > 100 and t_interval([0.0, 5.0]).low < 0
+    assert table["high"].to_dict() == {"fedavg": 100.0, "local": pytest.approx(t_interval([0.0, 5.0]).high)}
+    assert table["low"].to_dict() == {"fedavg": pytest.approx(t_interval([100.0, 95.0]).low), "local": 0.0}
 
 
 def test_lines_keep_the_labels_they_are_given() -> None:
@@ -144,6 +153,24 @@ def test_it_shows_itself() -> None:
     assert "fedavg" in html and "paired t over 2 seeds" in html
     assert "local" in repr(found) and "best_round" in repr(found)
     assert ">adjusted</th>" not in compare(runs[:2])._repr_html_(), "one method has nothing to be tested against"
+
+
+def test_the_table_is_one_of_latex_too() -> None:
+    seeds = [finished([[10, 20 + seed, 0]], seed) for seed in range(3)]
+    made = compare({"a_1 & b": seeds, "local": [finished([[5, 15, 0]], algorithm="local")]}).to_latex()
+    comment, *lines = made.splitlines()
+    assert (
+        comment.startswith("% test accuracy in %, maximum over rounds")
+        and "t, 3 seeds; bootstrap, 2 clients" in comment
+    )
+    assert lines[:3] == [
+        r"\begin{tabular}{lrrrr}",
+        r"\toprule",
+        r" & accuracy (\%) & 95 \% interval & seeds & rounds \\",
+    ]
+    interval = t_interval([75.0, 77.5, 80.0])
+    assert rf"a\_1 \& b & 77.50 $\pm$ 2.04 & {interval.low:.2f} to {interval.high:.2f} & 3 & 0 \\" in lines
+    assert any(line.startswith("local & 50.00 & ") for line in lines), "one seed has no spread"
 
 
 def test_only_finished_runs_can_be_compared() -> None:

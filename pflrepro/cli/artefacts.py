@@ -172,7 +172,8 @@ def plan(arguments: argparse.Namespace) -> Answer:
     if not rows:
         return Answer(rows, "nothing to train")
     lines = _by_artefact(rows) if len(artefacts) > 1 and not arguments.long else entries.lines()
-    return Answer(rows, f"{entries.total}\n\n{table(lines, list(lines[0]))}")
+    parts = [entries.total, table(lines, list(lines[0]))]
+    return Answer(rows, "\n\n".join(filter(None, (*parts, entries.missing))))
 
 
 def _planned(artefacts: list[Artefact], arguments: argparse.Namespace) -> Plan:

@@ -20,6 +20,7 @@ from pflrepro.experiments.identity import identity, identity_digest
 from pflrepro.experiments.store import Store
 from pflrepro.markup import Brief, folded, records
 from pflrepro.notebook import duration
+from pflrepro.papers.availability import to_get
 from pflrepro.papers.kept_lines import Made, remembered_lines
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.timing import Timings, relative_cost
@@ -47,6 +48,7 @@ class Planned(Brief):
         seconds: expected on this machine, 0 when done, NaN where nobody asked.
         memory: bytes, rough.
         run: equal for two requests that one run answers.
+        lacks: the data sets that are to be got for it, with blanks between.
     """
 
     artefact: str
@@ -60,6 +62,7 @@ class Planned(Brief):
     seconds: float
     memory: float
     run: str = ""
+    lacks: str = ""
     experiment: Experiment | None = None
 
 
@@ -75,12 +78,10 @@ class Plan(list[Planned]):
         rows = [*each_once(self), *(each for each in self if each.state == IMPOSSIBLE)]
         states = Counter(each.state for each in rows)
         seconds = {state: sum(each.seconds for each in rows if each.state == state) for state in states}
-        times = [("to run", "to run"), ("no data", "with the data that are missing")]
-        costs = [
-            f"{words}: about {duration(seconds[s])}"
-            for s, words in times
-            if seconds.get(s) and not math.isnan(seconds[s])
-        ]
+        known = {state: f"about {duration(time)}" for state, time in seconds.items() if time and not math.isnan(time)}
+        costs = [f"to run: {known['to run']}"] if "to run" in known else []
+        if "no data" in known:
+            costs.append(f"{known['no data']}{' more' if costs else ''} with the data that are missing")
         return (
             "; ".join([", ".join(f"{number} {state}" for state, number in states.items()), *costs])
             or "nothing to train"
@@ -92,6 +93,12 @@ class Plan(list[Planned]):
         without = [each for each in self if each.state == "no data"]
         runs = f"{len(without)} of {len(self)} run{'' if len(self) == 1 else 's'} not trained"
         return f"{runs}: {'; '.join(dict.fromkeys(each.reason for each in without))}" if without else ""
+
+    @property
+    def missing(self) -> str:
+        """One line: the command that gets all the data that are missing; "" where none are."""
+        names = dict.fromkeys(name for each in self for name in each.lacks.split())
+        return f"the data that are missing: pflrepro data get {' '.join(names)}" if names else ""
 
     def lines(self) -> list[dict[str, Any]]:
         """The runs as they are shown."""
@@ -111,10 +118,11 @@ class Plan(list[Planned]):
         ]
 
     def __repr__(self) -> str:
-        return f"Plan({self.total})"
+        return f"Plan({'; '.join(filter(None, (self.total, self.missing)))})"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self.total)}</p>" + folded("runs", records(self.lines()), opened=len(self) <= MOST)
+        said = "".join(f"<p>{escape(line)}</p>" for line in (self.total, self.missing) if line)
+        return said + folded("runs", records(self.lines()), opened=len(self) <= MOST)
 
 
 def plan(study: Studied, timings: Timings | None = None) -> Plan:
@@ -183,7 +191,9 @@ def _entry(study: Studied, row: Row, column: Column, experiment: Experiment, tim
     memory = estimate_memory(experiment)
     place = (study.artefact.id, row.label, study.setting(column).label, study.scale.name, experiment.seed)
     run = identity_digest(identity(experiment, ""))
-    return Planned(*place, rounds, state, lacking or "", seconds, memory, run, experiment)
+    data = (experiment.data.dataset, experiment.data.proxy)
+    lacks = " ".join(filter(None, (to_get(name, study.data_root) for name in data if name))) if lacking else ""
+    return Planned(*place, rounds, state, lacking or "", seconds, memory, run, lacks, experiment)
 
 
 def _done(study: Studied, experiment: Experiment) -> bool:

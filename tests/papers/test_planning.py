@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ from helpers.runs import PAIRS, SKEWED, fill, make_artefact
 
 from pflrepro.errors import MissingData
 from pflrepro.experiments.config import Experiment
-from pflrepro.papers import planning, timing
+from pflrepro.papers import availability, planning, timing
 from pflrepro.papers.artefact import Scale, column, row
 from pflrepro.papers.registry import find
-from pflrepro.papers.settings import FMNIST_PRACTICAL
+from pflrepro.papers.settings import CIFAR100_PRACTICAL, FMNIST_PRACTICAL
 from pflrepro.papers.timing import Timings
 
 
@@ -203,3 +204,23 @@ def test_rows_with_options_of_their_own_are_planned_apart(make) -> None:
     artefact = replace(make_artefact(claims=()), rows=rows, columns=(column("s", SKEWED),), scales=scales)
     assert len(make("other", artefact).plan()) == 2
     assert len(make("paper", artefact).plan()) == 1, "with the same options they are one"
+
+
+def test_what_is_missing_comes_on_top_and_is_got_by_one_command(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "measured", lambda experiment: timing.Timing(client=0.1, step=0.01, test=0.001))
+    absent = [FMNIST_PRACTICAL, FMNIST_PRACTICAL.with_("half", partition="dirichlet:0.5"), CIFAR100_PRACTICAL]
+    columns = [column(str(place), setting) for place, setting in enumerate((SKEWED, *absent))]
+    plan = make("paper", make_artefact(columns=tuple(columns)), methods=["fedavg"], seeds=1).plan()
+    assert [entry.lacks for entry in plan] == ["", "fmnist", "fmnist", "cifar100"]
+    assert re.search(
+        r"1 to run, 3 no data; to run: about .+; about .+ more with the data that are missing$", plan.total
+    )
+    said = "the data that are missing: pflrepro data get fmnist cifar100"
+    assert plan.missing == said and said in repr(plan) and said in plan._repr_html_()
+    alone = planning.Plan(entry for entry in plan if entry.state == "no data")
+    assert "more" not in alone.total and alone.total.endswith("with the data that are missing")
+    assert planning.Plan(entry for entry in plan if entry.state == "to run").missing == ""
+
+
+def test_of_a_derived_set_the_one_that_is_stored_is_got(tmp_path: Path) -> None:
+    assert availability.to_get("cifar10-s", tmp_path) == "cifar10" and availability.to_get("digits", tmp_path) == ""

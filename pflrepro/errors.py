@@ -122,6 +122,17 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, numbers.Real) and hasattr(value, "item") else value
 
 
+def in_short(value: Any, most: int = 80) -> str:
+    """A value as a message names it: in one line, cut off where it is long.
+
+    Example:
+        >>> in_short([1, 2]), in_short(list(range(1000)), most=8)
+        ('[1, 2]', '[0, 1, 2 ...')
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= most else f"{text[:most]} ..."
+
+
 def bounded(
     low: float | None = None, high: float | None = None, open_low: bool = False, open_high: bool = False
 ) -> str:

@@ -1,6 +1,7 @@
 # Written by `python -m pflrepro.stubs` from __all__ and _NAMES.
 from pflrepro.data import arrays as arrays
 from pflrepro.data import augment as augment
+from pflrepro.data import checked_data as checked_data
 from pflrepro.data import corruptions as corruptions
 from pflrepro.data import datasets as datasets
 from pflrepro.data import download as download

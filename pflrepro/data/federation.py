@@ -11,12 +11,22 @@ import torch
 from torch import Tensor
 
 from pflrepro.data.arrays import Arrays
+from pflrepro.data.checked_data import (
+    Factor,
+    checked_labels,
+    checked_parts,
+    checked_samples,
+    checked_unit,
+    numbers_of,
+    warn_of_shared_rows,
+)
 from pflrepro.data.heterogeneity import heterogeneity
 from pflrepro.data.partition import Partition
 from pflrepro.data.picture import counts_html, plot_counts
 from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.data.shifts import Clients, shifted
-from pflrepro.errors import UserError
+from pflrepro.device import resolve_device
+from pflrepro.errors import UserError, check_range, check_word, in_short
 from pflrepro.randomness import generator
 from pflrepro.trees import Tree
 
@@ -24,15 +34,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-Factor = float | tuple[float, ...]  # one number, or one a channel
-
-
 class Federation:
     """Samples on a device and each client's training, validation and test rows.
 
+    Samples, labels and rows may be given as tensors, arrays or lists, the rows of a client also as a mask of n true or false.
+
     Attributes:
         x: [n, ...] raw samples as stored (uint8 images stay uint8).
-        y: [n] int64 labels.
+        y: [n] int64 labels, 0 to C - 1.
         rows: split ("train", "valid", "test") -> one int64 array of row numbers a client, on the host.
         classes: C, the number of labels.
         unit: (scale, offset), a sample is trained on as scale * x + offset; each of them one number, or one a channel (the first
@@ -40,13 +49,22 @@ class Federation:
         name: the data set's name, for pictures and messages.
         proxy: samples of another origin that methods may hand to all clients, as a federation of their own; or None.
 
-    A client may have no row in a split. Raises `UserError` if a row number lies outside the data, or `unit` does not fit it.
+    A client may have no row in a split, and clients may share rows; a warning says where one is tested on samples that it trains on.
+
+    Raises `UserError` for samples that are no finite numbers, labels that are not one of 0..C-1 a sample, row numbers outside the data,
+    other than one training and one test part a client, rows of nobody at all, a `unit` that does not fit the samples, and a device that
+    this machine has not got.
+
+    Example:
+        >>> x, y = np.random.default_rng(0).random((6, 4)), [0, 1, 0, 1, 0, 1]
+        >>> Federation(x, y, train=[[0, 1], [2, 3]], test=[[4], [5]])
+        Federation(unnamed: 2 clients, 2 classes, 4 training samples (2..2 a client), 2 test samples)
     """
 
     def __init__(
         self,
-        x: Tensor,
-        y: Tensor,
+        x: Any,
+        y: Any,
         train: Sequence[Any],
         test: Sequence[Any],
         *,
@@ -57,26 +75,25 @@ class Federation:
         device: str | torch.device = "cpu",
         proxy: Federation | None = None,
     ) -> None:
+        if not (proxy is None or isinstance(proxy, Federation)):
+            raise UserError(f"proxy must be a Federation, not {in_short(proxy)}")
         self.proxy = None if proxy is None else proxy.to(device)
-        self.device = torch.device(device)
-        self.x, self.y = x.to(self.device), y.to(self.device, torch.int64)
-        self.unit, self.name, self.seed = unit, name, seed
-        self._factors = self._factors_of(unit)
-        self._black = self._black_of(unit)
-        self.classes = int(classes if classes is not None else int(y.max()) + 1)
-        rows = {
-            split: [np.asarray(part, dtype=np.int64) for part in parts]
-            for split, parts in (("train", train), ("test", test))
-        }
+        self.device = _placed(device)
+        self.x = checked_samples(x).to(self.device)
+        y, self.classes = checked_labels(y, len(self.x), classes)
+        self.y = y.to(self.device)
+        self.unit, self.name, self.seed = checked_unit(unit), name, check_range("seed", seed, 0, integer=True)
+        self._factors = self._factors_of(self.unit)
+        self._black = self._black_of(self.unit)
+        rows = {split: checked_parts(split, parts, len(self.y)) for split, parts in (("train", train), ("test", test))}
         if len(rows["train"]) != len(rows["test"]) or not rows["train"]:
             raise UserError(
-                f"a federation needs one training and one test part a client, not {len(train)} and {len(test)}"
+                "a federation needs one training and one test part a client, "
+                f"not {len(rows['train'])} and {len(rows['test'])}"
             )
-        for part in rows["train"] + rows["test"]:
-            if len(part) and (part.min() < 0 or part.max() >= len(self.y)):
-                raise UserError(
-                    f"a client's row numbers must lie in 0..{len(self.y) - 1}, not {part.min()}..{part.max()}"
-                )
+        if not any(map(len, rows["train"] + rows["test"])):
+            raise UserError(f"none of the {len(rows['train'])} clients has a training or test row")
+        warn_of_shared_rows(rows["train"], rows["test"], len(self.y))
         self.rows = rows | {"valid": [np.zeros(0, np.int64) for _ in rows["train"]]}
 
     @classmethod
@@ -115,21 +132,23 @@ class Federation:
         return tuple(self.x.shape[1:])
 
     def to(self, device: str | torch.device) -> Federation:
-        """The same federation with its samples on another device."""
+        """The same federation with its samples on another device; `UserError` for one that this machine has not got."""
+        device = _placed(device)
         other = object.__new__(Federation)
         proxy = None if self.proxy is None else self.proxy.to(device)
         factors = {dtype: [factor.to(device) for factor in pair] for dtype, pair in self._factors.items()}
         black = {dtype: value.to(device) for dtype, value in self._black.items()}
         moved = {"x": self.x.to(device), "y": self.y.to(device), "proxy": proxy, "_factors": factors, "_black": black}
-        other.__dict__.update(self.__dict__, device=torch.device(device), **moved)
+        other.__dict__.update(self.__dict__, device=device, **moved)
         return other
 
     def hold_out(self, share: float) -> Federation:
         """The same federation with `share` of each client's training rows as validation data.
 
         The rows are a random part, drawn once from the partition's seed (the papers' code takes the tail of a shuffled file).
+        `UserError` unless 0 <= share < 1.
         """
-        if not 0 < share < 1:
+        if check_range("share of validation samples", share, 0, 1, open_high=True) == 0:
             return self
         other = object.__new__(Federation)
         other.__dict__.update(self.__dict__)
@@ -143,18 +162,26 @@ class Federation:
         return other
 
     def part(self, clients: Sequence[int]) -> Federation:
-        """Some of the clients alone, in that order, numbered from 0; the samples are not copied."""
+        """Some of the clients alone, in that order, numbered from 0; the samples are not copied.
+
+        `UserError` for clients that are not there, and for none.
+        """
+        chosen = numbers_of("clients", clients, self.clients)
+        if not len(chosen):
+            raise UserError("a part of a federation has one client at least, not none")
         other = object.__new__(Federation)
         other.__dict__.update(self.__dict__)
-        other.rows = {split: [rows[client] for client in clients] for split, rows in self.rows.items()}
+        other.rows = {split: [rows[client] for client in chosen] for split, rows in self.rows.items()}
         return other
 
     def sizes(self, split: str) -> np.ndarray:
-        """The number of samples of each client in a split, int64 [N]."""
+        """The number of samples of each client in a split, int64 [N]; `UserError` for an unknown one."""
+        check_word("split", split, self.rows)
         return np.array([len(part) for part in self.rows[split]], dtype=np.int64)
 
     def counts(self, split: str = "train") -> Tensor:
-        """Client x class counts, int64 [N, C], on the host."""
+        """Client x class counts, int64 [N, C], on the host; `UserError` for an unknown split."""
+        check_word("split", split, self.rows)
         y = self.y.cpu()
         return torch.stack(
             [torch.bincount(y[torch.as_tensor(part)], minlength=self.classes) for part in self.rows[split]]
@@ -236,3 +263,8 @@ class Federation:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bubbles of samples per client and class, all splits together; the area is proportional to the samples."""
         return plot_counts(self._all_counts(), ax, self.name)
+
+
+def _placed(device: str | torch.device) -> torch.device:
+    """A device by its name, `auto` too; PyTorch's own is taken as it is, for a check on `meta`, which holds no numbers."""
+    return device if isinstance(device, torch.device) else torch.device(resolve_device(device))

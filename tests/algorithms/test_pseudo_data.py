@@ -22,7 +22,7 @@ def marked() -> DataSource:
     labels = torch.tensor([0, 1, 2, 0, 0, 1, 2, 2])
     clients = [[0, 1], [2, 3, 4], [], [5, 6, 7]]
     owner = torch.tensor([0, 0, 1, 1, 1, 3, 3, 3])
-    proxy = Federation(torch.arange(1000.0, 1004)[:, None], torch.zeros(4), [np.arange(4)], [[]])
+    proxy = Federation(torch.arange(1000.0, 1004)[:, None], [0] * 4, [np.arange(4)], [[]])
     x = (100 * owner + labels).float()[:, None]
     return DataSource(Federation(x, labels, clients, [[]] * 4, classes=5, proxy=proxy), 0, torch.float64, 50)
 
@@ -68,7 +68,7 @@ def test_without_proxy_data_the_error_says_which_setting_gives_them(federation, 
 
 
 def test_proxy_samples_of_another_shape_are_refused(federation, simulate) -> None:
-    proxy = Federation(torch.zeros(4, 3, 8, 8), torch.zeros(4), [np.arange(4)], [[]])
+    proxy = Federation(torch.zeros(4, 3, 8, 8), [0] * 4, [np.arange(4)], [[]])
     rows = federation.rows
     data = Federation(federation.x, federation.y, rows["train"], rows["test"], classes=6, proxy=proxy)
     with pytest.raises(UserError, match=r"\[1, 8, 8\], not \[3, 8, 8\]"):

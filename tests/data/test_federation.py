@@ -103,7 +103,7 @@ def test_the_validation_part_depends_on_the_partitions_seed_and_not_on_other_cli
     def held(seed: int, others: int) -> list[int]:
         parts = [np.arange(20), *[np.arange(20, 30)] * others]
         return (
-            Federation(torch.zeros(30, 1), torch.zeros(30), parts, [[0]] * len(parts), seed=seed)
+            Federation(torch.zeros(30, 1), [0] * 30, parts, [[0]] * len(parts), seed=seed)
             .hold_out(0.5)
             .rows["valid"][0]
             .tolist()
@@ -112,10 +112,9 @@ def test_the_validation_part_depends_on_the_partitions_seed_and_not_on_other_cli
     assert held(1, 0) == held(1, 3) != held(2, 0)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_no_validation_part_leaves_the_federation_as_it_is(share: float) -> None:
+def test_no_validation_part_leaves_the_federation_as_it_is() -> None:
     federation = build()
-    assert federation.hold_out(share) is federation
+    assert federation.hold_out(0.0) is federation
 
 
 def test_info_counts_without_the_validation_part() -> None:
@@ -134,6 +133,97 @@ def test_info_counts_without_the_validation_part() -> None:
 def test_rows_outside_the_data_and_missing_parts_are_refused(train: list, test: list, message: str) -> None:
     with pytest.raises(UserError, match=message):
         build(train, test)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_data_may_be_arrays_or_lists_and_rows_masks(kind) -> None:
+    x, masks = np.arange(30.0).reshape(10, 3), np.zeros((2, 10), dtype=bool)
+    masks[0, [0, 3]] = masks[1, 5] = True
+    made = Federation(kind(x.tolist()), kind(LABELS), [kind(mask.tolist()) for mask in masks], [kind([6]), kind([])])
+    assert made.batch(torch.tensor([1]), torch.float64)[0].tolist() == [[3.0, 4.0, 5.0]]
+    assert [part.tolist() for part in made.rows["train"]] == [[0, 3], [5]], "the rows that a mask marks"
+    assert [part.tolist() for part in made.rows["test"]] == [[6], []] and made.counts("test").tolist()[0] == [0, 0, 1]
+    assert all(part.dtype == np.int64 for parts in made.rows.values() for part in parts)
+    x.setflags(write=False)  # as pandas gives arrays; and in another byte order
+    assert Federation(x[::-1].astype(">f8"), LABELS, [[0]], [[1]]).x[0].tolist() == [27.0, 28.0, 29.0]
+    assert Federation(x, LABELS, [[0]], [[1]]).x.dtype == torch.float64
+
+
+X, SPLIT = torch.zeros(10, 3), ([[0, 1, 2]], [[3, 4]])
+CLIENT = r"rows of client 0 must be a list of whole numbers in 0\.\.9, or a mask of 10 true or false, not "
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": X[:, 0]}, r"x must be numbers \[samples, ...\], not torch.float32 of shape \[10\]"),
+        ({"x": X[:0]}, r"x must be numbers \[samples, ...\], not torch.float32 of shape \[0, 3\]"),
+        ({"x": X + 1j}, r"x must be numbers .* not torch.complex64"),
+        ({"x": [["a"]] * 10}, r"x must be a tensor or an array of numbers, not \[\['a'\], "),
+        ({"y": LABELS[:9]}, "one label a sample: there are 9 labels and 10 samples"),
+        ({"y": torch.tensor(LABELS) - 1}, r"labels must be >= 0, not -1\.\.1"),
+        ({"y": torch.tensor(LABELS) + 1, "classes": 3}, r"labels must be 0\.\.2, for 3 classes, not 1\.\.3"),
+        ({"y": torch.tensor(LABELS) / 2}, "y must be a vector of whole numbers, not torch.float32"),
+        ({"y": torch.eye(3)[LABELS]}, r"y must be a vector of whole numbers, not torch.float32 of shape \(10, 3\)"),
+        ({"classes": "three"}, "classes must be a whole number >= 1, not 'three'"),
+        ({"train": [[True, False]]}, rf"train {CLIENT}\[True, False\]"),
+        ({"train": [[0.0, 1.0]]}, rf"train {CLIENT}\[0.0, 1.0\]"),
+        ({"train": [[[0], [1, 2]]]}, rf"train {CLIENT}\[\[0\], \[1, 2\]\]"),
+        ({"test": [1]}, f"test {CLIENT}1"),
+        ({"test": 5}, r"test rows must be one list of row numbers a client, such as \[\[0, 1\], \[2\]\], not 5"),
+        ({"train": [[], []], "test": [[], []]}, "none of the 2 clients has a training or test row"),
+        ({"unit": (1 / 8,)}, r"unit must be \(scale, offset\), each a finite number .* not \(0.125,\)"),
+        ({"unit": ("1", 0)}, r"unit must be \(scale, offset\)"),
+        ({"unit": (1, float("nan"))}, r"unit must be \(scale, offset\)"),
+        ({"unit": 2}, r"unit must be \(scale, offset\)"),
+        ({"device": "gpu"}, "no device 'gpu' on this machine; valid: auto, cpu"),
+        ({"proxy": "svhn"}, "proxy must be a Federation, not 'svhn'"),
+        ({"seed": -1}, "seed must be a whole number >= 0, not -1"),
+    ],
+)
+def test_own_data_that_are_none_are_refused_in_one_line(changes: dict, message: str) -> None:
+    given = {"x": X, "y": LABELS, "train": SPLIT[0], "test": SPLIT[1]} | changes
+    with pytest.raises(UserError, match=f"^[^\n]*{message}[^\n]*$"):
+        Federation(**given)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_samples_with_numbers_that_are_not_finite_are_refused(value: float, dtype: torch.dtype) -> None:
+    broken = X.to(dtype, copy=True)
+    broken[[3, 7], 1] = value
+    with pytest.raises(
+        UserError, match="x must be finite: 2 of 10 samples have a NaN or infinite number, sample 3 first"
+    ):
+        Federation(broken, LABELS, *SPLIT)
+
+
+def test_a_client_that_is_tested_on_what_it_trains_on_is_warned_of_and_rows_of_others_are_not(caplog) -> None:
+    Federation(X, LABELS, [[0, 1], [2], [0]], [[3, 2], [3, 0], [3]])
+    assert caplog.messages == []
+    Federation(X, LABELS, [[0], [1, 2], [4]], [[3], [4, 2, 1], [4, 5]])
+    assert caplog.messages == ["2 of 3 clients are tested on samples that they train on, client 1 first, on row 2"]
+
+
+def test_clients_splits_shares_and_devices_that_are_not_there_are_refused() -> None:
+    federation = build()
+    assert federation.part(np.array([1, 0, 1])).sizes("train").tolist() == [4, 3, 4]
+    for clients, message in (
+        ([2], r"clients must lie in 0\.\.1, not 2\.\.2"),
+        ([-1], "not -1"),
+        (1, "not 1$"),
+        ([], "not none"),
+    ):
+        with pytest.raises(UserError, match=message):
+            federation.part(clients)
+    for count in (federation.counts, federation.sizes):
+        with pytest.raises(UserError, match="unknown split 'tests'; valid: test, "):
+            count("tests")
+    for share in (1.0, 2, -0.1, "half"):
+        with pytest.raises(UserError, match="share of validation samples must be a number >= 0 and < 1, not "):
+            federation.hold_out(share)
+    with pytest.raises(UserError, match="no device 'gpu' on this machine"):
+        federation.to("gpu")
 
 
 def test_heterogeneity_by_hand() -> None:

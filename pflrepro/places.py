@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, in_short
 
 
 def chosen_folder(explicit: str | Path | None, option: str, variable: str, name: str) -> Path:
@@ -14,6 +15,8 @@ def chosen_folder(explicit: str | Path | None, option: str, variable: str, name:
     Raises as `named_folder`.
     """
     source, chosen = option, explicit
+    if chosen is not None:
+        check_path(chosen, option)
     if chosen is None or str(chosen) == "":
         source, chosen = f"${variable}", os.environ.get(variable)
     if not chosen:
@@ -23,8 +26,15 @@ def chosen_folder(explicit: str | Path | None, option: str, variable: str, name:
     return named_folder(chosen, source)
 
 
+def check_path(path: Any, source: str) -> None:
+    """`UserError` that names its `source` for what is no name of a folder, such as a number."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UserError(f"{source} must name a folder, not {in_short(path)}")
+
+
 def named_folder(path: str | Path, source: str) -> Path:
     """`path` with `~` resolved; it need not exist. `UserError` that names its `source` if no folder can have that name."""
+    check_path(path, source)
     if "\0" in str(path):
         raise UserError(f"{source} must name a folder, not {str(path)!r}")
     try:

@@ -233,6 +233,13 @@ def test_a_method_may_be_a_name_a_class_or_an_instance() -> None:
 def test_an_unknown_method_is_the_users_mistake() -> None:
     with pytest.raises(UserError, match="unknown algorithm 'fedavgg'; valid: fedavg"):
         conformance.check("fedavgg")
+    for wrong in (5, int):
+        with pytest.raises(
+            UserError, match="a method is a registered name, module:Class, or a Method or a class of it"
+        ):
+            conformance.report(wrong)
+    with pytest.raises(UserError, match="options are a mapping of names to values, not 5"):
+        conformance.report("fedavg", 5)
 
 
 def test_a_report_tells_of_every_check_and_shows_itself() -> None:

@@ -17,6 +17,7 @@ from pflrepro.algorithms.registry import build_method
 from pflrepro.checked import domains
 from pflrepro.data import federation as federation_module
 from pflrepro.data.federation import Federation
+from pflrepro.errors import UserError
 from pflrepro.models import build_model
 from pflrepro.models.split import buffers_of
 from pflrepro.randomness import generator
@@ -96,6 +97,8 @@ class Subject:
         moves: entries of the state that a rate of 0 does not hold still, beside those that the method `gathers`: the start of their
             path -> why.
         without: checks that do not apply -> why.
+
+    Raises `UserError` for what is no method, no options or no model.
     """
 
     def __init__(
@@ -108,6 +111,12 @@ class Subject:
         moves: Mapping[str, str] | None = None,
         without: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(method, (str, Method)) and not (isinstance(method, type) and issubclass(method, Method)):
+            raise UserError(
+                f"a method is a registered name, module:Class, or a Method or a class of it, not {method!r}"
+            )
+        if not isinstance(options, Mapping | None):
+            raise UserError(f"options are a mapping of names to values, not {options!r}")
         self.source, self.options, self.model = method, dict(options or {}), model
         self.without = dict(without or {})
         kind = type(self.method())

@@ -12,7 +12,7 @@ ENVIRONMENT = "PFLREPRO_DATA"
 def data_root(explicit: str | Path | None = None) -> Path:
     """The folder with one sub-folder a data set: `explicit` (--data-root), else $PFLREPRO_DATA, else a per-user cache.
 
-    The folder need not exist. Raises `UserError` if the name belongs to a file or can be nobody's.
+    The folder need not exist. Raises `UserError` if the name is none, belongs to a file or can be nobody's.
     """
     return chosen_folder(explicit, "--data-root", ENVIRONMENT, "data")
 

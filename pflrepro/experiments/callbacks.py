@@ -13,7 +13,7 @@ Neither the identity of a run nor its numbers depend on them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pflrepro.errors import Paused, UserError
@@ -51,6 +51,8 @@ class Watching:
     """Tells callbacks what is trained; `UserError` for what is none."""
 
     def __init__(self, callbacks: Sequence[Any] = ()) -> None:
+        if not isinstance(callbacks, Iterable):
+            raise UserError(f"callbacks is a list of callbacks, also of one, not {callbacks!r}")
         for each in callbacks:
             lacking = [name for name in FUNCTIONS if not callable(getattr(each, name, None))]
             if lacking or isinstance(each, type):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, in_short
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.result import Run
 from pflrepro.markup import latex, records
@@ -61,9 +61,8 @@ class Compared:
 
     def __init__(self, runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> None:
         self.rule = check_rule(rule)
-        single = isinstance(runs, Run) or not isinstance(runs, Iterable)
-        groups = runs if isinstance(runs, Mapping) else _lines([runs] if single else runs)
-        self.runs = {str(label): [each] if isinstance(each, Run) else list(each) for label, each in groups.items()}
+        groups = runs if isinstance(runs, Mapping) else _lines(_listed(runs))
+        self.runs = {str(label): _listed(group) for label, group in groups.items()}
         for label, each in self.runs.items():
             for run in each:
                 check_run(run)
@@ -214,6 +213,11 @@ def _said(value: Any, digits: int) -> str:
     return "" if math.isnan(value) else f"{value:.2f}" if digits == 2 else f"{value:.3g}"
 
 
+def _listed(runs: Any) -> list[Any]:
+    """What is given in place of a list of runs as one: a run stands for a list of it, and so does what is no list of anything."""
+    return [runs] if isinstance(runs, (Run, Mapping)) or not isinstance(runs, Iterable) else list(runs)
+
+
 def _lines(runs: Iterable[Run]) -> dict[str, list[Run]]:
     """Label -> runs that differ only in the seed, by their seeds; the same asked for of other code or data is another line."""
     groups: dict[str, dict[int, Run]] = {}
@@ -235,7 +239,7 @@ def _lines(runs: Iterable[Run]) -> dict[str, list[Run]]:
 def check_run(run: Any, taken: str = "compare takes finished runs") -> None:
     """`UserError` for what is no run; `taken` says what the caller takes."""
     if not isinstance(run, Run):
-        raise UserError(f"{taken}, not {type(run).__name__} {run!r}")
+        raise UserError(f"{taken}, not {type(run).__name__} {in_short(run)}")
 
 
 def _same_clients(one: Run, other: Run) -> bool:

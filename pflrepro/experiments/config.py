@@ -13,7 +13,7 @@ from pflrepro.data.datasets import find
 from pflrepro.data.own import PRESET, is_own
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
-from pflrepro.errors import OtherVersion, UserError, check_range, check_word, plain
+from pflrepro.errors import OtherVersion, UserError, check_range, check_word, in_short, plain
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.overrides import Overrides, spelt_out
 from pflrepro.markup import Brief, facts
@@ -231,6 +231,12 @@ class Experiment(Brief):
             if not isinstance(getattr(self, name), kind):
                 raise UserError(f"{name} must be a {kind.__name__}, not {getattr(self, name)!r}")
         check_word("number type", self.dtype, DTYPES)
+
+
+def check_experiment(experiment: Any, taken: str) -> None:
+    """`UserError` for what is no experiment; `taken` says what the caller takes."""
+    if not isinstance(experiment, Experiment):
+        raise UserError(f"{taken}, not {type(experiment).__name__} {in_short(experiment)}")
 
 
 def _chosen(values: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pflrepro.data.own import is_own, without_folder
 from pflrepro.data.partitions.given import Counts, File, read_rows
 from pflrepro.data.partitions.parse import parse
 from pflrepro.data.published import published_counts, read_counts
-from pflrepro.experiments.config import DataConfig, Experiment
+from pflrepro.experiments.config import DataConfig, Experiment, check_experiment
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.fingerprints import remembered_fingerprint
 from pflrepro.experiments.loading import Stamp, arrays_of, place_of
@@ -98,6 +98,7 @@ def identity_digest(identity: Mapping[str, Any]) -> str:
 
 def run_id(experiment: Experiment, data_root: str | Path | None = None) -> str:
     """The id of the experiment's run with the data of this data root; `MissingData` if they are not there."""
+    check_experiment(experiment, "a run is found by its experiment")
     return identity_digest(identity(experiment, fingerprint_of(experiment.data, data_root)))
 
 

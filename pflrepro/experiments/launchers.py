@@ -165,6 +165,8 @@ def launcher_of(text: str) -> Launcher:
         >>> launcher_of("processes:2")
         Processes(number=2)
     """
+    if not isinstance(text, str):
+        raise unknown("launcher", text, FORMS)
     name, _, rest = text.partition(":")
     if text == "serial":
         return serial

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from pflrepro.errors import Paused, RunFailed, UserError, check_word
 from pflrepro.experiments.callbacks import Callback, Watching
-from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.config import Experiment, check_experiment
 from pflrepro.experiments.history import rounds_to_test
 from pflrepro.experiments.identity import Job, fingerprint_of, identity, identity_digest
 from pflrepro.experiments.progress import Progress
@@ -90,7 +90,7 @@ def run(
 
 def moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
     """The moments but the last, whose state is kept anyway; `UserError` for one that a run will not have."""
-    if isinstance(keep, (str, int)):
+    if isinstance(keep, str) or not isinstance(keep, Iterable):
         raise UserError(f"keep is a list of moments, such as keep=[{keep!r}], not {keep!r}")
     for moment in keep:
         if isinstance(moment, str):
@@ -113,8 +113,7 @@ def identify(experiments: Experiment | Iterable[Experiment], data_root: str | Pa
     jobs = []
     single = isinstance(experiments, Experiment) or not isinstance(experiments, Iterable)
     for experiment in [experiments] if single else experiments:
-        if not isinstance(experiment, Experiment):
-            raise UserError(f"run takes experiments, not {type(experiment).__name__} {experiment!r}")
+        check_experiment(experiment, "run takes experiments")
         described = identity(experiment, fingerprint_of(experiment.data, data_root))
         jobs.append(Job(identity_digest(described), experiment, described))
     return jobs

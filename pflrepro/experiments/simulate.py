@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,18 +26,20 @@ def simulate(
 
     Its clients' models are `pflrepro.simulation.client_models(simulation)`. The numbers are those of `pflrepro.run`, whose stop rule
     (`patience`) is not applied: it trains on.
+
+    Raises `UserError` for what is no experiment, for experiments that differ otherwise, and for more `rounds` than they have.
     """
-    from pflrepro.experiments.config import Experiment
+    from pflrepro.experiments.config import Experiment, check_experiment
     from pflrepro.experiments.training import Machine
 
-    if rounds is not None:
-        check_range("rounds", rounds, 1, integer=True)
-    chosen = [experiments] if isinstance(experiments, Experiment) else list(experiments)
+    single = isinstance(experiments, Experiment) or not isinstance(experiments, Iterable)
+    chosen = [experiments] if single else list(experiments)
     for each in chosen:
-        if not isinstance(each, Experiment):
-            raise UserError(f"simulate takes experiments, not {type(each).__name__} {each!r}")
+        check_experiment(each, "simulate takes experiments")
     if len({each.changed(seed=0) for each in chosen}) != 1:
         raise UserError("a simulation is made of experiments that differ in nothing but the seed, one at least")
+    if rounds is not None:
+        check_range("rounds of this experiment", rounds, 1, chosen[0].settings.rounds, integer=True)
     machine = Machine(device=device, data_root=data_root)
     simulation = machine.simulation(chosen, backend, workers)
     while not simulation.finished and (rounds is None or simulation.round < rounds):

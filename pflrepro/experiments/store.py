@@ -45,7 +45,7 @@ from pflrepro.experiments.readings import FOLDER as READINGS
 from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.runs import Listed, Runs
-from pflrepro.places import chosen_folder
+from pflrepro.places import chosen_folder, named_folder
 
 ENVIRONMENT = "PFLREPRO_STORE"
 MOST_STATE_BYTES = 2 << 30
@@ -64,7 +64,7 @@ class Health(NamedTuple):
 class Store(Behind, Listed):
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
-    The folder need not exist. Raises `UserError` if the name belongs to a file or can be nobody's.
+    The folder need not exist. Raises `UserError` if the name is none, belongs to a file or can be nobody's.
 
     Attributes:
         made: the ids of the runs that were trained through this object.
@@ -74,7 +74,7 @@ class Store(Behind, Listed):
     def __init__(self, root: str | Path | None = None, behind: str | Path | None = None) -> None:
         self.root = chosen_folder(root, "--store", ENVIRONMENT, "store").absolute()  # a notebook may change its folder
         self.made: set[str] = set()
-        self.behind = compact.shipped() if behind is None else Path(behind)
+        self.behind = compact.shipped() if behind is None else named_folder(behind, "behind")
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
@@ -89,7 +89,10 @@ class Store(Behind, Listed):
         return RunLock(self.root / "locks" / f"{id}.lock")
 
     def find(self, experiment: Experiment, data_root: str | Path | None = None) -> Run | None:
-        """The run of an experiment with the data of this data root, as far as it is asked for, or None."""
+        """The run of an experiment with the data of this data root, as far as it is asked for, or None.
+
+        `UserError` for what is no experiment.
+        """
         return self.answer(run_id(experiment, data_root), experiment)
 
     def answer(self, id: str, experiment: Experiment) -> Run | None:

@@ -107,7 +107,7 @@ def sweep(
     if isinstance(launch, Processes) and (room == 1 or not may_start_processes()):
         launch = serial  # the single process is this one
     # what each task would refuse; which devices there are is known where it runs
-    Machine(backend, checkpoint_every=checkpoint_every)
+    Machine(backend, workers=workers, checkpoint_every=checkpoint_every)
     Watching(callbacks)
     store = open_store(store)
     identified = identify(experiments, data_root)

@@ -25,6 +25,7 @@ from pflrepro.experiments.stopping import GOES_ON, stopping
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
 from pflrepro.metrics.divergence import divergence
+from pflrepro.simulation.backends import check_share_of_machine
 from pflrepro.simulation.heap import give_back_freed_memory
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.start import refuse_idle_clients
@@ -58,6 +59,7 @@ class Machine:
     def __post_init__(self) -> None:
         check_word("backend", self.backend, BACKENDS)
         check_range("checkpoint_every", self.checkpoint_every, 0)
+        check_share_of_machine(self.workers, self.memory)
         object.__setattr__(self, "device", resolve_device(self.device))
 
     def simulation(self, experiments: Sequence[Experiment], backend: str, workers: int | None) -> Any:

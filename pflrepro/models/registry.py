@@ -193,6 +193,8 @@ def find(name: str) -> tuple[ModelEntry, str]:
     `+he`: all weights of convolutions and linear layers from N(0, 2 / inputs of a unit), biases 0, in place of what the network
     starts with by itself.
     """
+    if not isinstance(name, str):
+        raise unknown("model", name, MODELS)
     model, at, split = name.partition("@")
     model, plus, start = model.partition("+")
     if is_own(model):

@@ -21,6 +21,7 @@ from pflrepro.papers.result import VERDICTS, marked
 from pflrepro.papers.showing import OWN_CLAIMS, Tables, caption, claims, own_claims
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import markdown
+from pflrepro.places import check_path
 from pflrepro.style import style
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ log = logging.getLogger("pflrepro.papers")
 
 
 def folder(out: str | Path = "") -> Path:
-    """Where outputs go: `out`, or where nothing is asked for `outputs` of the checkout, else of the current folder."""
+    """Where outputs go: `out`, or where nothing is asked for `outputs` of the checkout, else of the current folder.
+
+    `UserError` for what is no name of a folder.
+    """
+    check_path(out, "out")
     return Path(out) if str(out) else (checkout() or Path.cwd()) / "outputs"
 
 

@@ -59,8 +59,9 @@ def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -
     """
     name, workers, chunk, memory = request.backend, request.workers, request.chunk, request.memory
     check_word("backend", name, BACKENDS)
+    check_share_of_machine(workers, memory)
     on_cpu = dispatcher.device.type == "cpu"
-    workers = check_range("workers", workers if workers is not None else usual_workers(), 1, integer=True)
+    workers = int(workers) if workers is not None else usual_workers()
     facts: dict[str, Any] = {"requested": name, "device": str(dispatcher.device), "dtype": str(dispatcher.dtype)}
     candidates: dict[str, Backend] = {"loop": Loop(workers if on_cpu else 1), "batched": Batched(), "graph": Graph()}
     if name == "auto" and on_cpu:
@@ -84,6 +85,13 @@ def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -
     chunk = chunk if chunk is not None and chunk < rows else None
     facts |= {"backend": name, "workers": workers, "chunk": chunk, "row_bytes_estimate": estimate}
     return Choice(candidates[name], chunk, facts)
+
+
+def check_share_of_machine(workers: int | None, memory: int | None) -> None:
+    """`UserError` for a number of processes, or of bytes, that is none; None leaves it to us."""
+    for name, value in (("workers", workers), ("memory (in bytes)", memory)):
+        if value is not None:
+            check_range(name, value, 1, integer=True)
 
 
 def file() -> Path:

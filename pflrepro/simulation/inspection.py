@@ -17,6 +17,7 @@ from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.loop import Loop, Participant
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.simulation import Simulation
+from pflrepro.simulation.start import check_place
 from pflrepro.trees import Tree, stack
 
 ROWS = 500  # samples that go through a network at once
@@ -117,10 +118,7 @@ def check_replica(simulation: Simulation, index: int) -> None:
     if not isinstance(simulation, Simulation):
         kind = type(simulation).__name__
         raise UserError(f"the models of a {kind} are not at hand: pflrepro.revive(run) gives a simulation to look into")
-    if index not in range(len(simulation.replicas)):
-        raise UserError(
-            f"the index of a seed must lie in 0..{len(simulation.replicas) - 1} (seeds {simulation.seeds}), not {index!r}"
-        )
+    check_place(index, simulation.seeds)
 
 
 def further_round(simulation: Simulation, program: Program, index: int, clients: np.ndarray) -> Launch:

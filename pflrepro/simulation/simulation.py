@@ -14,7 +14,7 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context, Setup
 from pflrepro.data.federation import Federation
-from pflrepro.errors import UserError, check_word
+from pflrepro.errors import check_word
 from pflrepro.models import build_model
 from pflrepro.models.split import SplitModel
 from pflrepro.settings import Settings
@@ -30,6 +30,10 @@ from pflrepro.simulation.replica import Replica
 from pflrepro.simulation.schedule import table
 from pflrepro.simulation.source import DataSource, Supplies
 from pflrepro.simulation.start import (
+    check_kinds,
+    check_place,
+    checked_seeds,
+    refuse_empty_splits,
     refuse_lost_adaptation,
     refuse_unfit_norm_batches,
     refuse_unfit_samples,
@@ -62,6 +66,9 @@ class Simulation:
         chunk: rows a launch at most; default: what fits `memory`.
         memory: bytes that a launch may use; default: three quarters of what is free.
         dtype: `float32` or `float64`.
+
+    Raises `UserError` for what is none of these, for a federation in which nobody has a training sample, and for a method, network and
+    settings that do not go together.
     """
 
     def __init__(
@@ -79,12 +86,13 @@ class Simulation:
         dtype: str = "float32",
     ) -> None:
         check_word("number type", dtype, DTYPES)
-        if len(seeds) == 0 or len(set(seeds)) != len(seeds):
-            raise UserError(f"seeds must be one or more different numbers, not {list(seeds)}")
+        check_kinds(method, federation, settings)
+        seeds = checked_seeds(seeds)
+        refuse_empty_splits(federation, settings)
         refuse_unfit_samples(method, model, federation, settings)
         refuse_lost_adaptation(method, settings)
-        self.method, self.model, self.settings, self.seeds = method, model, settings, list(seeds)
-        if device is not None and torch.device(device) != federation.device:
+        self.method, self.model, self.settings, self.seeds = method, model, settings, seeds
+        if device is not None and str(device) != str(federation.device):
             federation = federation.to(device)
         self.federation = federation.hold_out(method.holdout)
         self.dtype, self.device = DTYPES[dtype], federation.device
@@ -332,7 +340,8 @@ class Simulation:
 
     # ---- state -------------------------------------------------------------------------------------------------------------
     def state_of(self, index: int) -> dict[str, np.ndarray]:
-        """All that fixes the future of seed number `index`, and its history, as arrays."""
+        """All that fixes the future of seed number `index`, and its history, as arrays; `UserError` where there is no such seed."""
+        check_place(index, self.seeds)
         progress = {
             "progress/round": np.array(self.round),
             "progress/prologue_done": np.array(self.prologue_done),
@@ -369,7 +378,11 @@ class Simulation:
             )
 
     def history(self, index: int) -> dict[str, np.ndarray]:
-        """The history of seed number `index` as arrays, to be read; see `pflrepro.experiments.history` for the schema."""
+        """The history of seed number `index` as arrays, to be read; see `pflrepro.experiments.history` for the schema.
+
+        `UserError` where there is no such seed.
+        """
+        check_place(index, self.seeds)
         arrays = {name: rows.array for name, rows in self.replicas[index].history.items() if rows}
         sizes = {"test_samples": self.federation.sizes("test"), "train_samples": self.federation.sizes("train")}
         return arrays | sizes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -11,7 +13,7 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Part
 from pflrepro.algorithms.task import Setup, Task
 from pflrepro.data.federation import Federation
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, check_range, in_short
 from pflrepro.models.registry import find
 from pflrepro.models.split import FunctionalModule, SplitModel, buffers_of, parameters_of
 from pflrepro.settings import Settings
@@ -56,6 +58,41 @@ def setup_of(
     parts = {"base": part(network.base), "head": part(network.head)}
     setup = Setup(**vars(task), parts=parts, seed=seed, dtype=dtype, device=device, stream=stream)
     return replace(setup, parts=method.layout(setup))
+
+
+def check_kinds(method: Any, federation: Any, settings: Any) -> None:
+    """`UserError` for what a simulation is not made of: names, classes, mappings."""
+    kinds = {
+        "method": (method, Method, "pflrepro.build_method('fedavg')"),
+        "federation": (federation, Federation, "pflrepro.load_federation(pflrepro.DataConfig('digits'))"),
+        "settings": (settings, Settings, "pflrepro.Settings(rounds=10)"),
+    }
+    for name, (given, kind, such) in kinds.items():
+        if not isinstance(given, kind):
+            raise UserError(f"{name} must be a {kind.__name__}, such as {such}, not {in_short(given)}")
+
+
+def checked_seeds(seeds: Any) -> list[int]:
+    """The seeds as a list; `UserError` unless they are whole numbers, one at least, each once."""
+    given = seeds if isinstance(seeds, Iterable) and not isinstance(seeds, str) else ()
+    listed = [check_range("seed", seed, 0, integer=True) for seed in given]
+    if not listed or len({*listed}) < len(listed):
+        raise UserError(f"seeds must be one or more different numbers, not {in_short(seeds)}")
+    return listed
+
+
+def check_place(index: int, seeds: Sequence[int]) -> None:
+    """`UserError` unless `index` is the number of one of the seeds, 0..S-1."""
+    if index not in range(len(seeds)):
+        raise UserError(f"the index of a seed must lie in 0..{len(seeds) - 1} (seeds {seeds}), not {index!r}")
+
+
+def refuse_empty_splits(federation: Federation, settings: Settings) -> None:
+    """`UserError` where nobody has a sample to train on, though rounds are asked for; a warning where nobody is tested."""
+    if settings.rounds and not federation.sizes("train").any():
+        raise UserError(f"no client has a training sample: {settings.rounds} rounds would train nothing")
+    if not federation.sizes("test").any():
+        log.warning("no client has a test sample: nothing will be measured")
 
 
 def refuse_unfit_norm_batches(task: Task, method: Method, settings: Settings, clock: Clock) -> None:

@@ -180,5 +180,9 @@ def test_only_finished_runs_can_be_compared() -> None:
         compare(["fedavg"])
     with pytest.raises(UserError, match="compare takes finished runs, not int 5"):
         compare(5)
+    arrays = {"fedavg": {"correct": np.zeros((30, 30)), "loss": np.ones((30, 30))}}
+    for wrong in (arrays, [arrays], {"fedavg": 5}, {"fedavg": np.zeros((30, 3))}):
+        with pytest.raises(UserError, match=r"^compare takes finished runs, not (dict|int|ndarray) .{1,90}$"):
+            compare(wrong)
     with pytest.raises(UserError, match="unknown selection rule 'best'"):
         compare([finished([[1, 1, 0]])], "best")

@@ -198,6 +198,7 @@ def test_how_many_processes_train_at_a_time(text, jobs, device, expected, monkey
         ("processes:", "the number of processes must be a whole number >= 1, not ''"),
         ("processes:all", "the number of processes must be a whole number >= 1, not 'all'"),
         ("dask", "unknown launcher 'dask'; valid: dask:ADDRESS, "),
+        (5, "unknown launcher 5; valid: "),
         ("slurm:gpu", "expected slurm:NAME=VALUE,..., not 'gpu'"),
         ("slurm:partitions=gpu,cluster=local", "Unknown argument 'partitions' for executor 'slurm'"),
         ("slurm:timeout_min=long,cluster=local", '"timeout_min" expected type'),

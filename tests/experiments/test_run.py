@@ -333,6 +333,20 @@ def test_bad_input_is_refused_before_anything_runs(store, fake, make, tmp_path):
         quick(make.experiment(), store, fake, checkpoint_every=-1)
     with pytest.raises(MissingData, match="pflrepro data get fmnist"):
         quick([make.experiment(), make.experiment().for_dataset("fedavg", "fmnist")], store, fake, data_root=tmp_path)
+    quick(make.experiment("local"), store, fake)
+    fake.built.clear()
+    for wrong, told in (
+        ({"workers": "two"}, "workers must be a whole number >= 1, not 'two'"),
+        ({"memory": "4GB"}, r"memory \(in bytes\) must be a whole number >= 1, not '4GB'"),
+        ({"memory": -5}, r"memory \(in bytes\) must be a whole number >= 1, not -5"),
+        ({"callbacks": 5}, "callbacks is a list of callbacks, also of one, not 5"),
+        ({"keep": 2.5}, r"keep is a list of moments, such as keep=\[2.5\], not 2.5"),
+        ({"data_root": 5}, "--data-root must name a folder, not 5"),
+    ):
+        with pytest.raises(UserError, match=told):  # also of a run that is there
+            quick(make.experiment("local"), store, fake, **wrong)
+    with pytest.raises(UserError, match="--store must name a folder, not 5"):
+        quick(make.experiment("local"), 5, fake)
     assert fake.built == []
     assert quick([], store, fake) == []
 

@@ -29,8 +29,10 @@ def test_it_can_stop_early_and_refuses_what_cannot_be_one_simulation() -> None:
             pflrepro.simulate(wrong)
     with pytest.raises(UserError, match="rounds"):
         pflrepro.simulate(one, rounds=0)
-    for wrong in ("fedavg", ["fedavg"]):
-        with pytest.raises(UserError, match="simulate takes experiments, not str"):
+    with pytest.raises(UserError, match="rounds of this experiment must be a whole number >= 1 and <= 3, not 99"):
+        pflrepro.simulate(one, rounds=99)  # it has a schedule of three
+    for wrong in ("fedavg", ["fedavg"], 5):
+        with pytest.raises(UserError, match=r"simulate takes experiments, not (str|int)"):
             pflrepro.simulate(wrong)
 
 

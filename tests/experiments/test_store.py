@@ -222,6 +222,11 @@ def test_a_partition_s_folder_is_not_written_down(tmp_path, store, fake, make):
     )
 
 
+def test_only_an_experiment_is_looked_for(store: Store) -> None:
+    with pytest.raises(UserError, match="a run is found by its experiment, not str 'fedavg'"):
+        store.find("fedavg")
+
+
 @pytest.mark.parametrize("id", ["../../elsewhere-00001", "0123456789abcdeg", "0123456789abcdef0"])
 def test_what_is_no_id_is_refused(id: str, store: Store) -> None:
     with pytest.raises(UserError, match="a run's id is 16 hex digits, not "):
@@ -240,6 +245,11 @@ def test_the_place_of_the_store(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"--store must name a folder, not the file .*file"):
         Store(tmp_path / "file")
+    for number in (5, 0):
+        with pytest.raises(UserError, match=f"--store must name a folder, not {number}$"):
+            Store(number)
+    with pytest.raises(UserError, match="behind must name a folder, not 5"):
+        Store(tmp_path, behind=5)
     monkeypatch.delenv("PFLREPRO_STORE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert Store().root == tmp_path / "pflrepro" / "store"

@@ -212,3 +212,5 @@ def test_a_place_that_cannot_be_written_to_is_named(shown: Study, tmp_path: Path
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=f"the outputs cannot be written to {tmp_path}/file/demo: Not a directory"):
         shown.write(tmp_path / "file")
+    with pytest.raises(UserError, match="out must name a folder, not 5"):
+        shown.write(5)

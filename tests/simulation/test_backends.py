@@ -8,7 +8,8 @@ import torch
 
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.errors import UserError
-from pflrepro.simulation import backends
+from pflrepro.settings import Settings
+from pflrepro.simulation import Simulation, backends
 from pflrepro.simulation.batched import Batched
 from pflrepro.simulation.row_pool import RowPool
 from pflrepro.simulation.workers import Workers
@@ -122,10 +123,20 @@ def test_a_single_client_that_does_not_fit_is_an_error(start, monkeypatch) -> No
     [
         ({"backend": "batch"}, "unknown backend 'batch'; valid: batched"),
         ({"workers": 0}, "workers must be a whole number >= 1, not 0"),
+        ({"workers": "two"}, "workers must be a whole number >= 1, not 'two'"),
+        ({"memory": "4GB"}, r"memory \(in bytes\) must be a whole number >= 1, not '4GB'"),
+        ({"backend": "batched", "memory": -5}, r"memory \(in bytes\) must be a whole number >= 1, not -5"),
+        ({"device": "gpu"}, "no device 'gpu' on this machine; valid: auto, cpu"),
         ({"backend": "batched", "chunk": 0}, "chunk must be a whole number >= 1, not 0"),
         ({"dtype": "float16"}, "unknown number type 'float16'; valid: float"),
         ({"seeds": []}, r"seeds must be one or more different numbers, not \[\]"),
         ({"seeds": [1, 1]}, r"seeds must be one or more different numbers, not \[1, 1\]"),
+        ({"seeds": 0}, "seeds must be one or more different numbers, not 0"),
+        ({"seeds": [-1]}, "seed must be a whole number >= 0, not -1"),
+        ({"seeds": "12"}, "seeds must be one or more different numbers, not '12'"),
+        ({"seeds": ["a"]}, "seed must be a whole number >= 0, not 'a'"),
+        ({"federation": "digits"}, "federation must be a Federation, such as .*, not 'digits'"),
+        ({"model": 5}, "unknown model 5; valid: "),
         ({"model": "mpl"}, "unknown model 'mpl' .*; valid: mlp"),
         ({"model": "cnn-digits-bn"}, "batch norm needs drop_last=True"),
         ({"model": "cnn-digits-bn", "drop_last": True, "fit_batch": True}, "and fit_batch=False"),
@@ -135,3 +146,13 @@ def test_a_single_client_that_does_not_fit_is_an_error(start, monkeypatch) -> No
 def test_what_is_impossible_is_refused_in_one_line(start, changes: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         start(FedAvg(), **changes)
+
+
+def test_a_name_or_a_class_is_no_method_and_a_mapping_no_settings(federation) -> None:
+    for method in ("fedavg", FedAvg):
+        with pytest.raises(
+            UserError, match=r"method must be a Method, such as pflrepro.build_method\('fedavg'\), not "
+        ):
+            Simulation(method, federation, "mlp", Settings(1), [0])
+    with pytest.raises(UserError, match=r"settings must be a Settings, such as .*, not \{'rounds': 1\}"):
+        Simulation(FedAvg(), federation, "mlp", {"rounds": 1}, [0])

@@ -14,6 +14,7 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Phase
+from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.settings import Settings
 from pflrepro.simulation import Simulation
@@ -117,6 +118,26 @@ def test_the_global_generators_are_neither_used_nor_moved(simulate) -> None:
     torch.manual_seed(2), np.random.seed(2), random.seed(2)
     second = simulate(FedPer(), participation=0.6).state()
     assert differing(first, second) == []
+
+
+def test_a_seed_that_is_not_there_has_no_history(start) -> None:
+    simulation = start(FedAvg(), seeds=np.array([4, 7]))
+    assert simulation.seeds == [4, 7] and simulation.history(1)["test_samples"].tolist() == [4, 4, 4, 5, 0]
+    for index in (2, -1, "a"):
+        for look in (simulation.history, simulation.state_of):
+            with pytest.raises(UserError, match=r"the index of a seed must lie in 0\.\.1 \(seeds \[4, 7\]\), not "):
+                look(index)
+
+
+def test_nobody_to_train_is_refused_and_nobody_to_test_is_said(start, federation, caplog) -> None:
+    nobody, facts = [[]] * federation.clients, {"classes": federation.classes}
+    tested = Federation(federation.x, federation.y, nobody, federation.rows["test"], **facts)
+    with pytest.raises(UserError, match="no client has a training sample: 2 rounds would train nothing"):
+        start(FedAvg(), federation=tested)
+    assert start(FedAvg(), rounds=0, federation=tested).task.clients == 5, "new clients are only tested"
+    assert caplog.messages == []
+    start(FedAvg(), federation=Federation(federation.x, federation.y, federation.rows["train"], nobody, **facts))
+    assert caplog.messages == ["no client has a test sample: nothing will be measured"]
 
 
 def test_the_public_signature_stands() -> None:

@@ -87,10 +87,8 @@ def checked_unit(given: Any) -> tuple[Factor, Factor]:
 
 def warn_of_shared_rows(train: Sequence[np.ndarray], test: Sequence[np.ndarray], samples: int) -> None:
     """A warning where clients are tested on rows that they train on: no mistake where that is asked, but nothing to report."""
-    found, trained_on = (
-        [],
-        np.zeros(samples, dtype=bool),
-    )  # marks in place of sorted rows: clients may share a large test set
+    found = []
+    trained_on = np.zeros(samples, dtype=bool)  # marks in place of sorted rows: clients may share a large test set
     for client, (own, tested) in enumerate(zip(train, test, strict=True)):
         trained_on[own] = True
         if (both := trained_on[tested]).any():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from helpers.runs import ON_SKEWED, PAIRS, PRINTED, SKEWED, fill, make_artefact
 
+from pflrepro import markup
 from pflrepro.papers import texts
 from pflrepro.papers.artefact import Scale, column, row
 from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Value
@@ -233,7 +234,7 @@ def test_no_value_is_lost_between_published_and_shown(store) -> None:
     ],
 )
 def test_signs_and_letters_that_latex_reads_otherwise(text: str, written: str) -> None:
-    assert texts.latex(pd.DataFrame({"": [text]})).splitlines()[4] == f"{written} \\\\"
+    assert markup.latex(pd.DataFrame({"": [text]})).splitlines()[4] == f"{written} \\\\"
 
 
 def test_a_note_on_options_for_other_data_is_not_shown(store) -> None:

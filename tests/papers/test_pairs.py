@@ -28,13 +28,9 @@ def study(tmp_path):
         ("demo/digits", {}, "practical/digits", "best_round"),
         ("demo/digits", {"row": "fedavg+dbe"}, "practical/digits", "best_round"),
         ("dbe/table2", {}, "tiny/accuracy", "best_round"),  # the first column is a description length
-        (
-            "dbe/table9",
-            {"rival": "fedbabu"},
-            "har",
-            None,
-        ),  # fine-tuned, of which nothing is kept: no accuracy of its curve
-        ("pfedfda/table1", {}, "cifar100-s/25", "last_round"),
+        # fine-tuned, of which nothing is kept: no accuracy of its curve
+        ("dbe/table9", {"rival": "fedbabu"}, "har", None),
+        ("pfedfda/table1", {"column": "cifar100-s/25"}, "cifar100-s/25", "last_round"),
         ("fedbr/table1", {"row": "fedbr"}, "cifar10", "mean_best_5"),
         ("fedbr/table6", {"column": "local"}, "local", "mean_best_5"),  # right after local training
     ],

@@ -55,7 +55,7 @@ def _read(name: str, path: Path, stamp: tuple[int, int, int]) -> Arrays:
     from pflrepro.data.arrays import read_arrays
 
     arrays = read_arrays(path, name)
-    count = int(arrays.y.max()) + 1 if arrays.classes is None else len(arrays.classes)
+    count = len(_class_names(arrays))
     if empty := set(range(count)).difference(arrays.labels()):
         raise CorruptFile(f"{path} has no sample of class {min(empty)}: labels count from 0, here to {count - 1}")
     return arrays
@@ -67,14 +67,13 @@ def own_spec(name: str) -> DatasetSpec:
     Whole numbers of one byte in two or more axes are taken for pixels and scaled to [-1, 1]; other numbers stay as they are.
     """
     arrays, file = own_arrays(name), path_of(name)
-    names = range(int(arrays.y.max()) + 1) if arrays.classes is None else arrays.classes
     return DatasetSpec(
         name=name,
         title=f"{len(arrays):,} samples of shape {list(arrays.shape)} from {file.name}",
         shape=arrays.shape,
         samples=len(arrays),
         train_samples=None,
-        class_names=tuple(map(str, names)),
+        class_names=_class_names(arrays),
         origin="a file of one's own",
         licence="",
         citation="",
@@ -82,3 +81,8 @@ def own_spec(name: str) -> DatasetSpec:
         to_unit=PIXELS if arrays.x.dtype == "uint8" and len(arrays.shape) > 1 else RAW,
         files=(SourceFile("arrays", file.name),),
     )
+
+
+def _class_names(arrays: Arrays) -> tuple[str, ...]:
+    """Those in the file, else the numbers up to the largest label."""
+    return tuple(map(str, range(int(arrays.y.max()) + 1) if arrays.classes is None else arrays.classes))

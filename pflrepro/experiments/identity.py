@@ -26,6 +26,7 @@ from pflrepro.experiments.loading import Stamp, arrays_of, place_of
 from pflrepro.experiments.source import code_of
 from pflrepro.models.own import is_own as is_own_network
 from pflrepro.models.own import own_function
+from pflrepro.models.registry import find as find_network
 from pflrepro.settings import RUN_LENGTH
 from pflrepro.simulation import ENGINE_REVISION
 
@@ -73,7 +74,7 @@ def identity(experiment: Experiment, fingerprint: str) -> dict[str, Any]:
     if (source := user_source(experiment.algorithm)) is not None:
         found["source"] = source
     if is_own_network(experiment.model):
-        found["model_source"] = code_of(own_function(experiment.model.partition("@")[0].partition("+")[0]))
+        found["model_source"] = code_of(own_function(find_network(experiment.model)[0].name))
     return found
 
 

@@ -202,9 +202,8 @@ def _trained(group: Group, store: Store, machine: Machine, watching: Watching) -
                 raise RunFailed(f"{name_of(experiment, seeds)} gave no valid history: {error}") from None
             last = Checkpoint(simulation.round, simulation.state_of(index), record)
             runs.append(_file(job, checked, last, keeper.states[index], store, machine))
-            store.drop_states(
-                job.id, keeper.saved[index] - {last.round, *keeper.states[index]}
-            )  # once the best, and no more
+            once_best = keeper.saved[index] - {last.round, *keeper.states[index]}  # at a checkpoint, and no more
+            store.drop_states(job.id, once_best)
     return runs
 
 

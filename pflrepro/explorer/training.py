@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pflrepro.errors import Paused, RunFailed, UserError, check_range, unknown
+from pflrepro.errors import Paused, RunFailed, UserError, unknown
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.result import Run
@@ -24,9 +24,8 @@ def check_how(how: Mapping[str, Any]) -> None:
         if name not in PASSED_ON:
             said = unknown("argument of explore", name, PASSED_ON)
             raise UserError(f"{said}; what is trained is set by controls, such as explorer.clients.value = 5")
-    Machine(**{name: how[name] for name in ("backend", "device", "checkpoint_every") if name in how})
-    if how.get("workers") is not None:
-        check_range("workers", how["workers"], 1, integer=True)
+    of_machine = ("backend", "device", "workers", "memory", "checkpoint_every")
+    Machine(**{name: how[name] for name in of_machine if name in how})
 
 
 class Training(Callback):

@@ -12,7 +12,6 @@ the function in it, as that of a method of one's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -23,33 +22,27 @@ from pflrepro.models.inputs import arriving
 if TYPE_CHECKING:
     from pflrepro.models.layers import Plan
 
-FORM = "module:function"
-
 
 def is_own(name: str) -> bool:
     """Whether a network's name is that of a function of one's own."""
     return ":" in name
 
 
-def own_builder(name: str) -> Callable[[tuple[int, ...], int], Plan]:
-    """The function at `module:function`, whose layers are checked; a user's module may lie in the current folder."""
-    module, found = imported(name, "model", FORM)
+def own_function(name: str) -> FunctionType:
+    """The function at `module:function`, whose code is part of a run's identity; a user's module may lie in the current folder."""
+    module, found = imported(name, "model", "module:function")
     if not isinstance(found, FunctionType):
         raise UserError(
             f"model {name!r} must be a function of {module.__name__}, given samples' shape and the number of classes"
         )
-
-    def build(shape: tuple[int, ...], classes: int) -> Plan:
-        plan = found(shape, classes)
-        _check(plan, name)
-        return {layer: list(modules) for layer, modules in plan.items()}
-
-    return build
+    return found
 
 
-def own_function(name: str) -> FunctionType:
-    """The function itself, whose code is part of a run's identity."""
-    return imported(name, "model", FORM)[1]
+def own_plan(name: str, shape: tuple[int, ...], classes: int) -> Plan:
+    """The layers that the function gives, checked."""
+    plan = own_function(name)(shape, classes)
+    _check(plan, name)
+    return {layer: list(modules) for layer, modules in plan.items()}
 
 
 def check_logits(name: str, plan: Plan, shape: tuple[int, ...], classes: int) -> None:

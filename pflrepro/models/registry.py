@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pflrepro.errors import UserError, check_word, unknown
 from pflrepro.models.inputs import Inputs
-from pflrepro.models.own import check_logits, is_own, own_builder
+from pflrepro.models.own import check_logits, is_own, own_function, own_plan
 
 if TYPE_CHECKING:
     from pflrepro.models.layers import Plan
@@ -52,11 +52,11 @@ class ModelEntry:
     def plan(self, shape: tuple[int, ...], classes: int) -> Plan:
         """Its named layers with fresh weights; draws from the global generator."""
         if is_own(self.name):
-            build = own_builder(self.builder)
+            plan = own_plan(self.name, shape, classes)
         else:
             module, _, function = self.builder.partition(":")
             build = getattr(import_module(f"pflrepro.models.{module}"), function)
-        plan = build(shape, classes, **dict(self.options))
+            plan = build(shape, classes, **dict(self.options))
         if self.start == "he":
             from pflrepro.models.initialise import draw_as_he
 
@@ -198,7 +198,7 @@ def find(name: str) -> tuple[ModelEntry, str]:
     model, at, split = name.partition("@")
     model, plus, start = model.partition("+")
     if is_own(model):
-        own_builder(model)
+        own_function(model)  # refused here where there is none
         entry = ModelEntry(model, "a network of one's own", Inputs("any"), (), "", model)
     elif model not in MODELS:
         raise unknown("model", model, MODELS, "a network of your own: module:function")

@@ -36,7 +36,7 @@ def caption(study: Studied) -> str:
     rounds = span((cell.rounds for cell in run), "round")
     every = {each.experiment.settings.every for cell in run for each in cell.runs.values()}
     if max(every) > 1:
-        rounds += f", tested every {'' if max(every) == min(every) else 'one to '}{max(every)}"
+        rounds += f", tested every {'' if len(every) == 1 else f'{min(every)} to '}{max(every)}"
     patience = {each.experiment.settings.patience for cell in run for each in cell.runs.values()} - {0}
     if patience:
         rounds += f", ended by {span(patience, 'test')} without a new best"

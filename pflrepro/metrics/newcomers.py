@@ -67,7 +67,9 @@ def newcomers(
 
     A new client receives what the server would send and starts as every client did, with the trained parameters wherever it starts
     with a copy of the shared ones (Ditto's v, FedRoD's personal head); parts that only clients hold (FedPer's head) start as they were
-    first drawn. What the server keeps a client (FedPAC's heads) is the old clients' mean [inferred].
+    first drawn. What the server keeps a client (FedPAC's heads) is the old clients' mean [inferred]; where it holds a model of every
+    client (FedFomo), those of the old clients stay as they are and the new one comes first [inferred: it starts from client models,
+    DBE App. D.4].
 
     Args:
         federation: the new clients.
@@ -79,7 +81,7 @@ def newcomers(
             [FDA]; 10 for FedAvg, Per-FedAvg and FedBABU [DBE App. D.4], on the platform for every method [LIB]).
         parts: what `plain` trains, `all`, `head` or `base`.
 
-    Raises `UserError` for a method whose server holds a model of every client (APPLE, FedFomo): it has none for a new one.
+    Raises `UserError` for a method whose clients hold a number for each of the others (APPLE's weights): they have none for a new one.
 
     Example, whose server has been trained by the first three of five clients:
         >>> import pflrepro
@@ -128,8 +130,7 @@ def tuned(simulation: Simulation, epochs: int = 5, parts: str = "all", index: in
     copies = _simulation(simulation, method, simulation.federation, index, settings)
     copies.round = simulation.round  # whose batches are drawn
     start, replica = stack([model.params.only(NETWORK) for model in models]), copies.replicas[0]
-    shapes = [{path: leaf.shape for path, leaf in tree.flat().items()} for tree in (replica.clients.params, start)]
-    if shapes[0] != shapes[1]:
+    if _shapes(replica.clients.params) != _shapes(start):
         raise UserError(
             f"plain fine-tuning needs the base and head of {simulation.model}; those of {type(simulation.method).__name__} are others"
         )
@@ -153,18 +154,21 @@ def arrived(
     """
     method = simulation.method
     check_replica(simulation, index)
-    if method.server_store:
-        raise UserError(f"the server of {type(method).__name__} holds a model of every client, and none of a new one")
     settings = {"rounds": 0, "participation": 1.0, "participation_low": 0.0, "receivers": "all", **ORDINARY} | changes
     new = _simulation(simulation, method, federation, index, settings, workers)
     trained, replica = simulation.replicas[index], new.replicas[0]
     everyone = list(range(federation.clients))
     setup, larger = (_setup(new, trained.server, federation.part(some)) for some in (everyone, [*everyone, 0]))
-    replica.server = trained.server.map(_mean_row, method.init_server(setup), method.init_server(larger))
+    kept = _joined if method.server_store else _mean_row
+    replica.server = trained.server.map(kept, method.init_server(setup), method.init_server(larger))
     held = replica.server.get("params", Tree())
     parts = {name: replace(part, params=held.get(name, part.params)) for name, part in setup.parts.items()}
     setup = replace(setup, parts=parts)
     replica.clients = stack([method.init_client(setup, setup.info[client]) for client in everyone])
+    if _shapes(replica.clients[0]) != _shapes(method.init_client(larger, larger.info[0])):
+        raise UserError(
+            f"a client of {type(method).__name__} holds a number for each client that trained, and none for a new one"
+        )
     replica.averaged = trained.averaged
     new.prologue_done = True  # the trained server has been through it
     return new
@@ -175,6 +179,22 @@ def _mean_row(trained: Tensor, mine: Tensor, larger: Tensor) -> Tensor:
     if mine.shape == larger.shape:
         return trained
     return trained.double().mean(0, keepdim=True).to(trained.dtype).expand_as(mine).clone()
+
+
+def _joined(trained: Tensor, mine: Tensor, larger: Tensor) -> Tensor:
+    """A leaf of a server that holds something of every client: the new clients' first, then what the trained one has, else 0."""
+    if mine.shape == larger.shape:
+        return trained
+    grows = [new != more for new, more in zip(mine.shape, larger.shape, strict=True)]
+    shape = [n + more * grown for n, more, grown in zip(mine.shape, trained.shape, grows, strict=True)]
+    both = trained.new_zeros(shape)
+    both[tuple(slice(n) for n in mine.shape)] = mine
+    both[tuple(slice(n if grown else 0, None) for n, grown in zip(mine.shape, grows, strict=True))] = trained
+    return both
+
+
+def _shapes(tree: Tree) -> dict[str, Any]:
+    return {path: leaf.shape for path, leaf in tree.flat().items()}
 
 
 def _simulation(

@@ -171,10 +171,7 @@ def tuned(epochs: int = 5, metric: str = "test_accuracy", printed: float = 100.0
     return Measure(f"tuned-{epochs}", title, of, rule=LAST, bounds=PERCENT, **more)
 
 
-# Of methods whose server holds a model of every client.
-NOT_TO_JOIN = tuple(
-    (name, "the server holds a model of every client, and none of a new one") for name in ("fedfomo", "apple")
-)
+NOT_TO_JOIN = (("apple", "a client holds a number for each client that trained, and none for a new one"),)
 
 
 def newcomers(

@@ -10,10 +10,12 @@ import torch
 from helpers import equal
 
 import pflrepro
+from pflrepro.algorithms.registry import names
 from pflrepro.data.federation import Federation
 from pflrepro.data.partitions.parse import new_clients
 from pflrepro.errors import UserError
 from pflrepro.metrics.newcomers import arrived, newcomers, tuned
+from pflrepro.papers.model_measures import NOT_TO_JOIN
 from pflrepro.simulation import Simulation
 from pflrepro.simulation.inspection import client_models
 
@@ -136,13 +138,44 @@ def test_no_prologue_is_run_again_and_dbe_s_bias_is_trained(later) -> None:
     assert newcomers(old, later, epochs=1).values[1] == share(alone, "correct_after")[0]
 
 
+def test_a_new_client_of_fedfomo_starts_from_the_models_of_old_ones(later) -> None:
+    """Those stay as they are, it takes the first place among them, and its first mixture is of the ones it was sent."""
+    old = trained("fedfomo", options={"models": 4})
+    source, alone = old.replicas[0].server, arrived(old, later.part([2]), rounds=1, workers=1)
+    before = alone.replicas[0].server
+    assert torch.equal(before.P[0], torch.eye(5, dtype=torch.float64)[0]) and torch.equal(before.P[1:, 1:], source.P)
+    while not alone.finished:
+        alone.step()
+    after, client = alone.replicas[0].server, alone.replicas[0].clients
+    assert all(
+        torch.equal(now[1:], theirs) for now, theirs in zip(after.models.leaves(), source.models.leaves(), strict=True)
+    )
+    w = after.P[0] - before.P[0]
+    assert w[0] == 0 and w[4] == 0 and w.max() > 0  # its own model is no gain, four of five were sent
+    share = w.clamp(min=0) / w.clamp(min=0).sum()
+    mixture = before.models.map(lambda models: torch.tensordot(share, models, 1))
+    for path, leaf in mixture.flat().items():
+        torch.testing.assert_close(client.old.flat()[path][0], leaf)
+    assert newcomers(old, later, epochs=1).values[2] == pytest.approx(
+        alone.history(0)["correct_after"][-1][0] / alone.history(0)["test_samples"][0]
+    )
+
+
+@pytest.mark.parametrize("name", names())
+def test_new_clients_arrive_at_every_method_but_those_declared(name: str, later) -> None:
+    old = trained(name, rounds=1, local_steps=1)
+    if name in dict(NOT_TO_JOIN):
+        with pytest.raises(UserError, match="a number for each client that trained, and none for a new one"):
+            arrived(old, later)
+    else:
+        assert len(client_models(arrived(old, later))) == later.clients
+
+
 def test_what_cannot_be_done_is_refused(fedavg, later) -> None:
     with pytest.raises(UserError, match=r"way to adapt new clients.*own, plain"):
         newcomers(fedavg, later, "tuned")
     with pytest.raises(UserError, match="epochs"):
         newcomers(fedavg, later, epochs=-1)
-    with pytest.raises(UserError, match="Apple holds a model of every client"):
-        newcomers(trained("apple", rounds=1), later)
     with pytest.raises(UserError, match="the base and head of cnn-digits"):
         tuned(trained("moon/fedbr", rounds=1), 1)
 

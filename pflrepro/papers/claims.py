@@ -20,12 +20,14 @@ class Sample:
 
     Attributes:
         each: what these are, where not clients.
+        only_rises: whether more rounds can only raise the numbers, as those of the best round.
     """
 
     numbers: Mapping[int, float]
     clients: Mapping[int, tuple[np.ndarray, np.ndarray]]
     rising: bool = False
     each: str = "clients"
+    only_rises: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ paper's shape, the claims with their tests and how it was made; the notebook mak
 partition that must be read from one says `– not run` here, and its page may have it. `pflrepro score --html DIR` writes one page with
 every cell, of your own runs too.
 
-Marks: ✓ a test shows what the paper claims, ✗ it shows the reverse, ? no test decides, ↗ the curve still rises, ≈ within the tolerance
-of the printed number, ≠ outside, = counted and equal, – not run.
+Marks: ✓ a test shows what the paper claims, ✗ it shows the reverse, ? no test decides, ↗ a curve still rises and may turn it,
+≈ within the tolerance of the printed number, ≠ outside, = counted and equal, – not run.
 """
 
 

@@ -8,7 +8,9 @@ not mean equal: three seeds have little power. A claim of several contrasts (`to
 artefact stands beside it.
 
 *Still rising*: at fewer rounds than the paper's, a run whose best round lies in its last tenth, the last fifth of the rounds being
-better on average than the fifth before, is an unfinished curve; an ordering that involves one is neither kept nor broken.
+better on average than the fifth before, is an unfinished curve; an ordering that it may turn is neither kept nor broken. It may not
+where the number is a best round's, which more rounds can only raise, and raising it widens the difference: who is behind when its own
+curve is at its end stays behind one that still rises.
 """
 
 from __future__ import annotations
@@ -94,7 +96,9 @@ def _top(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
     picked = k if found.difference > 0 else len(mine) - k + 1
     p = found.p if math.isnan(found.p) else min(1.0, found.p * picked)
     least = min(1.0, found.least * picked)
-    outcome = RISING if any(each.outcome == RISING for each in mine) else _decided(p, found.difference)
+    outcome = _decided(p, found.difference)
+    shown = {KEPT: mine[k - 1 :], BROKEN: mine[:k]}.get(outcome, mine)  # by these; the others may come out as they will
+    outcome = RISING if any(each.outcome == RISING for each in shown) else outcome
     own = tuple(place for place in found.places if place[0] == claim.rows[0])  # of rivals it says nothing
     rival = next(row for row, _ in found.places if row != claim.rows[0])
     said = f"{grid.labels[claim.rows[0]]} among the best {k} (rival: {grid.labels[rival]})"
@@ -113,7 +117,8 @@ def _within(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
     nearer = min(tested, key=_strength)
     one, other = (grid.labels[row] for row in claim.rows)
     said = f"{one} and {other} differ by less than {dict(claim.more)['points']:g}"
-    return [replace(nearer, said=said, least=1.0)]
+    outcome = RISING if nearer.outcome == KEPT and any(each.outcome == RISING for each in tested) else nearer.outcome
+    return [replace(nearer, said=said, outcome=outcome, least=1.0)]
 
 
 _MERGED: Mapping[str, Callable[[Claim, list[Outcome], Grid], list[Outcome]]] = {"top": _top, "within": _within}
@@ -127,6 +132,11 @@ def _strength(outcome: Outcome) -> tuple[float, float]:
 
 def _decided(p: float, difference: float) -> str:
     return UNDECIDED if not p < ALPHA else KEPT if difference > 0 else BROKEN
+
+
+def _widens(sample: Sample, weight: float, difference: float) -> bool:
+    """Whether more rounds of what still rises can only widen the difference."""
+    return sample.only_rises and weight * difference > 0
 
 
 @dataclass(frozen=True)
@@ -153,9 +163,13 @@ def _test(contrast: Contrast, bound: float, grid: Grid, source: str) -> Outcome:
     else:
         tested = _Tested("none: no common seed")
     difference = float(values.mean())
-    rising = any(sample.rising for sample, _ in samples)
-    outcome = RISING if rising else _decided(tested.p, difference)
-    facts = (tested.said, tested.p, outcome, source)
+    outcome, said = _decided(tested.p, difference), tested.said
+    rising = [(sample, weight) for sample, weight in samples if sample.rising]
+    if rising and outcome != UNDECIDED and all(_widens(*each, difference) for each in rising):
+        said += "; what still rises widens it"
+    elif rising:
+        outcome = RISING
+    facts = (said, tested.p, outcome, source)
     return Outcome(contrast.said, contrast.column, contrast.places, difference, error, *facts, least=tested.least)
 
 

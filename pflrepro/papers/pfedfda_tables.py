@@ -253,7 +253,7 @@ TABLE4 = _accuracies(
     scales=_scales(
         fast(
             200,
-            "the first half of CIFAR-10, all 200 rounds, four methods; new clients clean and under four corruptions without photographs",
+            "the first half of CIFAR-10, 200 rounds, four methods; new clients clean and under four corruptions without photographs",
             every=EVERY,
             rows=("fedavg", "fedavgft", "fedpac", "pfedfda"),
             columns=_SHOWN,

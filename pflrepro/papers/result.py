@@ -31,7 +31,7 @@ VERDICTS = {
     WITHIN: "the difference is at most the tolerance",
     f"ordering {KEPT}": "a test shows at least one claim about this cell, none reversed",
     f"ordering {UNDECIDED}": "no test decides a claim about this cell, which does not mean equal: few seeds or clients tell little",
-    f"ordering {RISING}": "a curve behind it still rises at the end of its rounds: neither kept nor broken",
+    f"ordering {RISING}": "a curve behind it still rises at the end of its rounds and may turn it: neither kept nor broken",
     f"ordering {BROKEN}": "a test shows at least one claim about this cell reversed",
     DIFFERS: "outside the tolerance at the paper's setting, and no claim could be checked",
     UNJUDGED: "less than the paper's setting or other data, and no claim to check",
@@ -215,7 +215,10 @@ class Cell:
         finite = {seed: value for seed, value in self.values.items() if math.isfinite(value.number)}
         clients = {s: (v.clients, v.weights) for s, v in finite.items() if v.clients is not None}
         each = next((value.each for value in finite.values()), "clients")
-        return Sample({seed: value.number for seed, value in finite.items()}, clients, self.rising, each)
+        best = self.taken is not None and self.taken.rule.which == "best"
+        return Sample(
+            {seed: value.number for seed, value in finite.items()}, clients, self.rising, each, only_rises=best
+        )
 
     def tolerance(self, artefact: Artefact) -> float:
         """Two standard errors of the difference of means, at least the artefact's: 2 sqrt(v_p / trials + v_o / n).

@@ -245,7 +245,7 @@ def test_every_cell_can_be_declared_at_every_scale(artefact: Artefact, store) ->
             if scale.setting(column) is None:
                 continue
             if column.method(row) in dict(study.measure(row, column).without):
-                with pytest.raises(UserError, match="none of a new one"):
+                with pytest.raises(UserError, match="none for a new one"):
                     study.experiments(row, column)
                 continue
             experiments = study.experiments(row, column)

@@ -20,11 +20,11 @@ SAMPLES = np.array([10.0, 30.0, 60.0])
 GOOD, MIDDLE, POOR = (72.0, 82.3, 61.9, 92.1), (71.0, 81.1, 61.2, 90.8), (70.0, 80.0, 60.0, 90.0)
 
 
-def cell(*values: float, seeds: tuple[int, ...] = (), weights: np.ndarray | None = None, rising: bool = False):
+def cell(*values: float, seeds: tuple[int, ...] = (), weights: np.ndarray | None = None, **curve: bool):
     """A cell with these values; each client has the cell's own, if weights are given."""
     numbers = dict(zip(seeds or range(len(values)), values, strict=True))
     each = {} if weights is None else {s: (np.full(len(weights), v), weights) for s, v in numbers.items()}
-    return Sample(numbers, each, rising)
+    return Sample(numbers, each, **curve)
 
 
 def of_clients(*values: float, weights: np.ndarray, seed: int = 0) -> Sample:
@@ -144,6 +144,36 @@ def test_an_unfinished_curve_is_neither_kept_nor_broken() -> None:
     for a, b in pairwise((GOOD, POOR, GOOD)):
         found = one(claims.above("a", "b"), grid(a_x=cell(*a), b_x=cell(*b, rising=True)))
         assert found.outcome == "still rising" and found.p < 0.05
+
+
+@pytest.mark.parametrize(
+    ("ahead", "behind", "decided"), [(True, False, True), (False, True, False), (True, True, False)]
+)
+def test_the_best_round_of_a_curve_that_still_rises_decides_against_one_at_its_end(
+    ahead, behind, decided: bool
+) -> None:
+    strong, weak = cell(*GOOD, rising=ahead, only_rises=True), cell(*POOR, rising=behind, only_rises=True)
+    for (a, b), outcome in (((strong, weak), "kept"), ((weak, strong), "broken")):
+        found = one(claims.above("a", "b"), grid(a_x=a, b_x=b))
+        assert found.outcome == (outcome if decided else "still rising")
+        assert found.test.endswith("; what still rises widens it") == decided
+    other = cell(*GOOD, rising=ahead)  # a last round may fall again
+    assert one(claims.above("a", "b"), grid(a_x=other, b_x=weak)).outcome == "still rising"
+    same = grid(a_x=cell(*GOOD, rising=True, only_rises=True), b_x=cell(*GOOD[:3], GOOD[3] + 1))
+    assert one(claims.above("a", "b"), same).outcome == "still rising", "what no test decides, more rounds may"
+
+
+def test_of_claims_of_several_contrasts_those_must_be_settled_that_decide() -> None:
+    rising = {"rising": True, "only_rises": True}
+    board = grid(a_x=cell(*MIDDLE), b_x=cell(*POOR), c_x=cell(*GOOD, **rising), d_x=cell(*POOR, rising=True))
+    assert one(claims.top("a", 1), board).outcome == "broken", "c stays ahead, whatever d does"
+    assert one(claims.top("a", 2), board).outcome == "still rising", "d may come to be the second"
+    ahead = grid(a_x=cell(*GOOD, **rising), b_x=cell(*POOR), c_x=cell(*POOR))
+    assert one(claims.top("a", 1), ahead).outcome == "kept"
+    near = grid(a_x=cell(1.0, 1.1, 1.2, **rising), b_x=cell(1.0, 1.1, 1.3))
+    assert one(claims.within("a", "b", 5.0), near).outcome == "still rising", "it may leave by the other side"
+    far = grid(a_x=cell(9.0, 9.1, 9.2, **rising), b_x=cell(1.0, 1.1, 1.3))
+    assert one(claims.within("a", "b", 5.0), far).outcome == "broken"
 
 
 def test_claims_are_held_only_against_what_was_measured() -> None:

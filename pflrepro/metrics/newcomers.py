@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from pflrepro.algorithms.finetuning import FineTuning
@@ -185,12 +186,9 @@ def _joined(trained: Tensor, mine: Tensor, larger: Tensor) -> Tensor:
     """A leaf of a server that holds something of every client: the new clients' first, then what the trained one has, else 0."""
     if mine.shape == larger.shape:
         return trained
-    grows = [new != more for new, more in zip(mine.shape, larger.shape, strict=True)]
-    shape = [n + more * grown for n, more, grown in zip(mine.shape, trained.shape, grows, strict=True)]
-    both = trained.new_zeros(shape)
-    both[tuple(slice(n) for n in mine.shape)] = mine
-    both[tuple(slice(n if grown else 0, None) for n, grown in zip(mine.shape, grows, strict=True))] = trained
-    return both
+    if mine.shape[1:] == larger.shape[1:]:
+        return torch.cat([mine, trained])
+    return torch.block_diag(mine, trained)  # a number a pair of clients
 
 
 def _shapes(tree: Tree) -> dict[str, Any]:

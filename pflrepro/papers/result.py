@@ -213,12 +213,11 @@ class Cell:
     def sample(self) -> Sample:
         """The cell as claims are judged by it."""
         finite = {seed: value for seed, value in self.values.items() if math.isfinite(value.number)}
+        numbers = {seed: value.number for seed, value in finite.items()}
         clients = {s: (v.clients, v.weights) for s, v in finite.items() if v.clients is not None}
         each = next((value.each for value in finite.values()), "clients")
-        best = self.taken is not None and self.taken.rule.which == "best"
-        return Sample(
-            {seed: value.number for seed, value in finite.items()}, clients, self.rising, each, only_rises=best
-        )
+        of_the_best = self.taken is not None and self.taken.rule.which == "best"
+        return Sample(numbers, clients, self.rising, each, only_rises=of_the_best)
 
     def tolerance(self, artefact: Artefact) -> float:
         """Two standard errors of the difference of means, at least the artefact's: 2 sqrt(v_p / trials + v_o / n).

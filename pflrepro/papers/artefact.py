@@ -147,6 +147,7 @@ class Scale:
 
     Attributes:
         rounds: at most (0: as many as the paper).
+        column_rounds: column key -> rounds, where a column has others.
         seeds: so many.
         every: tests after every so many rounds (0: the paper's).
         share: of every client's training samples.
@@ -164,6 +165,7 @@ class Scale:
     share: float = 1.0
     rows: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
+    column_rounds: Mapping[str, int] = field(default_factory=dict)
     instead: Mapping[str, Setting] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stand_in: bool = False
@@ -179,15 +181,15 @@ class Scale:
             return column.setting.stand_in()
         return self.instead.get(column.key, column.setting).share(self.share)
 
-    def changes(self, setting: Setting) -> dict[str, Any]:
-        """The fields of `Settings` that say how much is run."""
+    def changes(self, column: Column, setting: Setting) -> dict[str, Any]:
+        """The fields of `Settings` that say how much is run of a column, in this setting.
+
+        The paper's stop rule waits as many rounds as there, where tests are rarer for fewer tests; where that is all, there is none.
+        """
         paper = setting.settings
-        found: dict[str, Any] = {"rounds": min(self.rounds or paper.rounds, paper.rounds)}
-        if self.every:
-            found["every"] = self.every
-        if self.rounds:
-            found["patience"] = 0  # the paper's stop rule is for the paper's length
-        return found
+        rounds, every = min(self._rounds(column) or paper.rounds, paper.rounds), self.every or paper.every
+        waits = paper.patience * paper.every
+        return {"rounds": rounds, "every": every, "patience": waits // every if waits < rounds else 0}
 
     def level(self, column: Column) -> str:
         """How near to the paper's a cell of this column is, one of `LEVELS`."""
@@ -195,8 +197,11 @@ class Scale:
             return STAND_IN
         if column.key in self.instead:
             return INSTEAD
-        less = 0 < self.rounds < column.setting.settings.rounds or self.share < 1
+        less = 0 < self._rounds(column) < column.setting.settings.rounds or self.share < 1
         return REDUCED if less or column.setting.reduced or self.options else SAME
+
+    def _rounds(self, column: Column) -> int:
+        return self.column_rounds.get(column.key, self.rounds)
 
 
 SMOKE = Scale("smoke", "digits, 5 clients, 2 rounds: shows that it runs, nothing else", rounds=2, stand_in=True)

@@ -207,7 +207,7 @@ def expected_rounds(experiment: Experiment) -> int:
     """The rounds that a run is expected to take: with the stop rule far fewer than it may."""
     settings = experiment.settings
     best = BEST_ROUND_ON.get(experiment.data.dataset, BEST_ROUND)
-    return min(settings.rounds, settings.patience + best) if settings.patience else settings.rounds
+    return min(settings.rounds, settings.patience * settings.every + best) if settings.patience else settings.rounds
 
 
 def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> float:

@@ -156,7 +156,7 @@ def _column_line(study: Studied, column: Column) -> dict[str, str]:
         "network": setting.model,
         "with": ", ".join(filter(None, (column.plugins, *(f"{name}={value}" for name, value in column.options)))),
         "a round": f"{who}, {work}, batch {protocol.batch_size}, rate {protocol.lr:g}",
-        "rounds": str(study.scale.changes(setting)["rounds"]),
+        "rounds": str(study.scale.changes(column, setting)["rounds"]),
         "measure": column.measure.title,
         "level": study.level(column),
     }

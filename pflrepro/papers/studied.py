@@ -101,7 +101,7 @@ class Studied:
         self.measure(row, column).check(algorithm)
         options = row.options_on(setting.model, setting.dataset) | dict(column.options)
         options |= self.scale.options.get(row.key, {})
-        changes = self.scale.changes(setting)
+        changes = self.scale.changes(column, setting)
         if self.scale.stand_in:
             options = {name: min(value, 2) if _long(name, value) else value for name, value in options.items()}
         changes |= {name: value for name, value in row.changes if not (self.scale.stand_in and _long(name, value))}
@@ -214,8 +214,7 @@ class Studied:
         beside = [(self.artefact.row(one), self.artefact.column(other)) for one, other in named]
         behind = [(column, runs), *((of, self.runs(one, of)[0]) for one, of in beside)]
         return any(
-            run.rounds < of.setting.settings.rounds
-            and run.experiment.settings.patience == 0
+            run.experiment.settings.rounds == run.rounds < of.setting.settings.rounds  # not ended by the stop rule
             and unfinished(measure.curve(run.history), run.history["round"])
             for of, found in behind
             for run in found.values()

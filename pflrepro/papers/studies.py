@@ -133,7 +133,7 @@ class Study(Studied):
         if lacking:
             without = ", ".join(each.id for each in select(self.artefact.paper) if not each.trains)
             exact = f", and {without}" if without else ""
-            return MissingData(f"{where}: {lacking[0]}; without data work --scale smoke{exact}")
+            return MissingData(f"{where}: {'; '.join(lacking)}; without data work --scale smoke{exact}")
         return UserError(f"nothing of {where} can be run: {'; '.join(sorted({entry.reason for entry in planned})[:3])}")
 
     def table(self) -> showing.Tables:

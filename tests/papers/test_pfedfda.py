@@ -244,7 +244,7 @@ def test_a_time_does_not_wait_for_the_curve_to_settle(at, monkeypatch) -> None:
     rounds = np.arange(9)
     history = {"round": rounds, "seconds": rounds, "seconds_aggregation": 0 * rounds, "seconds_evaluation": rounds}
     history |= {"correct": rounds[:, None], "test_samples": np.array([10])}
-    settings = SimpleNamespace(patience=0)
+    settings = SimpleNamespace(rounds=8)
     run = SimpleNamespace(
         history=history,
         rounds=8,

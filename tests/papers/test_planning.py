@@ -166,8 +166,14 @@ def test_several_artefacts_share_their_runs(make) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "rounds"),
-    [({}, 220), ({"patience": 0}, 2000), ({"rounds": 100}, 100), ({"patience": 20}, 140)],
-    ids=["the papers' stop rule", "none", "short", "less patience"],
+    [
+        ({}, 220),
+        ({"patience": 0}, 2000),
+        ({"rounds": 100}, 100),
+        ({"patience": 20}, 140),
+        ({"patience": 20, "every": 5}, 220),
+    ],
+    ids=["the papers' stop rule", "none", "short", "less patience", "fewer tests"],
 )
 def test_with_the_stop_rule_a_run_takes_far_fewer_rounds_than_it_may(changes: dict, rounds: int) -> None:
     """The best round is 117 on average [DBE Table 8(a)], then the wait."""

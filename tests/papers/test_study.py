@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -154,10 +155,16 @@ def test_what_a_scale_changes_in_an_experiment(make) -> None:
     assert paper.data.partition == "dirichlet:0.5"
 
 
-def test_the_papers_stop_rule_holds_at_its_own_length_only() -> None:
-    assert Scale("paper", "").changes(FMNIST_PRACTICAL) == {"rounds": 2000}
-    assert FMNIST_PRACTICAL.experiment("fedavg").settings.patience == 100
-    assert Scale("fast", "", rounds=100).changes(FMNIST_PRACTICAL) == {"rounds": 100, "patience": 0}
+def test_the_papers_stop_rule_waits_as_many_rounds_at_every_scale() -> None:
+    def length(key: str = "fmnist", **scale: Any) -> tuple[int, int, int]:
+        found = Scale("fast", "", **scale).changes(column(key, FMNIST_PRACTICAL), FMNIST_PRACTICAL)
+        return found["rounds"], found["every"], found["patience"]
+
+    assert length() == (2000, 1, 100)
+    assert length(rounds=400, every=5) == (400, 5, 20), "100 rounds"
+    assert length(rounds=100) == (100, 1, 0), "which cannot be waited for"
+    longer = {"rounds": 60, "every": 5, "column_rounds": {"cifar100": 400}}
+    assert (length(**longer), length("cifar100", **longer)) == ((60, 5, 0), (400, 5, 20))
 
 
 def test_rows_may_differ_in_options_by_network_protocol_and_setting(make) -> None:
@@ -232,6 +239,16 @@ def test_an_unfinished_curve_is_still_rising(make) -> None:
     fill(whole, "fedavg", "skewed", [10, 60, 50, 50, 50], [10, 60, 50, 50, 50])
     fill(whole, "fedavg+dbe", "skewed", [10, 1, 2, 3, 70], [10, 1, 2, 3, 71])
     assert [each.outcome for each in whole.outcomes] == ["kept"], "at the paper's own length a curve is as it is"
+
+
+def test_a_run_that_the_stop_rule_has_not_ended_may_still_rise(make) -> None:
+    patient = column("skewed", SKEWED.with_(rounds=9, patience=2))
+    found = make(of=make_artefact(columns=(patient,), scales=(Scale("fast", "few", rounds=5), Scale("paper", "all"))))
+    fill(found, "fedavg", "skewed", [10, 60, 50, 50])  # two tests without a new best
+    fill(found, "fedavg+dbe", "skewed", [10, 20, 30, 40, 50, 55])
+    rounds = {key: (cell.rounds, cell.rising) for (key, _), cell in found.cells.items() if cell.runs}
+    assert rounds == {"fedavg": (3, False), "fedavg+dbe": (5, True)}
+    assert [each.outcome for each in found.outcomes] == ["still rising"]
 
 
 @pytest.mark.parametrize("rises", [False, True])
@@ -331,9 +348,10 @@ def test_missing_data_are_said_without_a_path_and_stop_nothing(store: Store, tmp
     assert read.cells["pfedme", "practical/fmnist"].reason == "not part of the scale fast"
     asked = study("dbe/table5", "fast", store=store, data_root=tmp_path, methods=["pfedme"], revives=False)
     assert asked.cells["pfedme", "practical/fmnist"].reason == "no finished run in the store"
+    lacking = "data set cifar100 not .*; data set fmnist not .*"
     with pytest.raises(
         MissingData,
-        match=r"^dbe/table5 at scale fast: data set fmnist not .*; without data work --scale smoke, and dbe/figure6$",
+        match=f"^dbe/table5 at scale fast: {lacking}; without data work --scale smoke, and dbe/figure6$",
     ):
         found.run(progress=False)
 

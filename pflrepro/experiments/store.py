@@ -122,17 +122,17 @@ class Store(Behind, Listed):
         )
 
     def reading(self, run: Run, question: Question, take: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
-        """A measurement on a run's models: the kept one, or what `take` gives, which is then kept."""
+        """A measurement on a run's models: the kept one, or what `take` gives, which is then kept.
 
-        def shipped_or_anew() -> Mapping[str, Any]:
-            file = self._measured(run)
-            found = None if file is None else compact.reading(file, question)
-            return take() if found is None else found
-
-        if not self.holds(run):
-            found = compact.reading(run.folder, question)
-            return {name: np.asarray(value) for name, value in (found or take()).items()}
-        return taken(self.folder(run.id) if run.folder.is_file() else run.folder, question, shipped_or_anew)
+        What came with a shipped run is not: the run that is trained here later, rounded otherwise, would take it for its own.
+        """
+        file = self._measured(run)
+        shipped = None if file is None else compact.reading(file, question)
+        if file != run.folder:
+            return taken(run.folder, question, take if shipped is None else lambda: shipped)
+        if shipped is None and self.holds(run):
+            return taken(self.folder(run.id), question, take)
+        return {name: np.asarray(value) for name, value in (shipped or take()).items()}
 
     def holds(self, run: Run) -> bool:
         """Whether models and measurements that are kept here under the id of a run are of its own training.

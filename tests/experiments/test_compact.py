@@ -151,6 +151,13 @@ def test_readings_made_anew_and_those_that_came_along_are_exported_together(
     assert (shipped.behind / path.name).read_bytes() == path.read_bytes()
 
 
+def test_what_was_measured_on_a_shipped_run_is_not_kept_for_one_that_is_trained_here(shipped: Store, make) -> None:
+    found = shipped.find(make.experiment(rounds=10, every=2))
+    shipped.folder(found.id).mkdir(parents=True)  # as while it is trained on
+    assert differing(shipped.reading(found, ASKED, never), POINTS) == []
+    assert readings.questions(shipped.folder(found.id)) == []
+
+
 def test_what_it_cannot_answer_is_trained_and_then_both_are_used(shipped: Store, fake, make) -> None:
     longer = quick(make.experiment(rounds=12, every=2), shipped, fake)
     finer = quick(make.experiment(rounds=3), shipped, fake)

@@ -89,8 +89,8 @@ def test_the_seeds_of_few_samples_are_those_of_the_committed_runs() -> None:
         cell = {"fine-tuned FedAvg": "FedAvgFT"}.get(name, name), data.replace("-", "")
         runs = [read(ROOT / "figures" / "runs" / f"{name}.npz") for name in table[cell]["runs"].split()]
         found = sorted(runs, key=lambda run: run.experiment.seed)
-        seeds = [run.experiment.seed for run in found]
-        assert seeds[0] == 0 and len(set(seeds)) == len(seeds) and seeds[-1] < 6
+        expected = {("FedRoD", "CIFAR100"): [0, 1, 2, 5]}.get(cell, list(range(len(found))))
+        assert [run.experiment.seed for run in found] == expected, what
         assert [number(first), *map(number, others.split(", "))] == pytest.approx(
             [100 * run.accuracy("last_round") for run in found], abs=0.051
         ), what

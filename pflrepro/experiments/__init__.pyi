@@ -29,6 +29,7 @@ from pflrepro.experiments import run as run
 from pflrepro.experiments import runs as runs
 from pflrepro.experiments import simulate as simulate
 from pflrepro.experiments import source as source
+from pflrepro.experiments import states as states
 from pflrepro.experiments import stopping as stopping
 from pflrepro.experiments import store as store
 from pflrepro.experiments import sweep as sweep

@@ -14,7 +14,7 @@ from pflrepro.errors import CorruptFile, OtherVersion
 from pflrepro.experiments import files
 
 FORMAT = 1
-_META, _STATE = "meta", "state/"
+_META, _STATE, _HISTORY = "meta", "state/", "history/"
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Checkpoint:
     round: int
     state: Mapping[str, np.ndarray]
     attempts: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """The tests until then, as `Simulation.history` has them; empty before the first."""
+        return {name.removeprefix(_HISTORY): a for name, a in self.state.items() if name.startswith(_HISTORY)}
 
 
 def write_checkpoint(path: Path, id: str, checkpoint: Checkpoint) -> None:

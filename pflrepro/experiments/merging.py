@@ -87,9 +87,8 @@ def _merge_one(store: Store, there: Store, id: str) -> Merged:
         return Merged(id, "kept")
     if stays:
         return Merged(id, "kept", files=_take_along(store, theirs))
-    looked_at = mine or (store.compact(id) if store.looked_into(id) else None)
-    if looked_at is not None and not agree(theirs.history, looked_at.history):  # another machine's numbers
-        store.drop_models(id)
+    if mine is None or not agree(theirs.history, mine.history):  # another machine's numbers
+        store.drop_others(id, theirs.history)
     store.begin(id, theirs.experiment, theirs.identity)  # how far a longer run is that was stopped stays, too
     store.finish(id, theirs.experiment, theirs.history, theirs.environment)
     return Merged(id, "taken" if mine is None else "replaced", files=_take_along(store, theirs))

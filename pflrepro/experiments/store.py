@@ -25,8 +25,7 @@ import os
 import secrets
 import shutil
 import string
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,14 +40,13 @@ from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, FORMAT, holds_
 from pflrepro.experiments.history import agree, check_history, spacing_of
 from pflrepro.experiments.identity import ID_LENGTH, run_id, written_down
 from pflrepro.experiments.locks import RunLock
-from pflrepro.experiments.readings import FOLDER as READINGS
 from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.runs import Listed, Runs
+from pflrepro.experiments.states import KeptStates
 from pflrepro.places import chosen_folder, named_folder
 
 ENVIRONMENT = "PFLREPRO_STORE"
-MOST_STATE_BYTES = 2 << 30
 MOST_NAMED = 5  # ids in an error message
 log = logging.getLogger("pflrepro.store")
 
@@ -61,7 +59,7 @@ class Health(NamedTuple):
     unreadable: list[str]
 
 
-class Store(Behind, Listed):
+class Store(KeptStates, Behind, Listed):
     """The runs under a folder: `root` (--store), else $PFLREPRO_STORE, else a per-user cache folder.
 
     The folder need not exist. Raises `UserError` if the name is none, belongs to a file or can be nobody's.
@@ -197,25 +195,6 @@ class Store(Behind, Listed):
         """How many runs were begun and are not done."""
         return sum(self.begun(folder.name) for folder in self._folders())
 
-    def states(self, id: str) -> dict[int, Path]:
-        """Round -> the file of the kept state after it, in ascending order; none of them has been looked into."""
-        found = {path.stem.removeprefix("state-"): path for path in self.folder(id).glob("state-*.npz")}
-        return dict(sorted((int(round), path) for round, path in found.items() if round.isdecimal()))
-
-    def state(self, id: str, latest: int) -> Checkpoint | None:
-        """The latest kept state of a run after round `latest` or before, or None; a damaged one is reported and removed."""
-        for round, path in sorted(self.states(id).items(), reverse=True):
-            try:
-                found = read_checkpoint(path, id) if round <= latest else None
-            except CorruptFile as error:
-                log.warning("a state of run %s is damaged and computed again where it is needed: %s", id, error)
-                with suppress(PermissionError):  # a store that cannot be written to can still be read
-                    path.unlink(missing_ok=True)
-                continue
-            if found is not None:
-                return found
-        return None
-
     def health(self, newest: int | None = None) -> Health:
         """All finished runs (or the newest ones), each read and checked; nothing is changed."""
         found, folders = Health([], [], []), self._folders()
@@ -324,32 +303,6 @@ class Store(Behind, Listed):
         log.warning("the checkpoint of run %s is not used, the run starts afresh: %s", id, reason)
         (self.folder(id) / CHECKPOINT).unlink(missing_ok=True)
         self.drop_states(id)
-
-    def keep_state(self, id: str, state: Checkpoint, *, asked: bool = False) -> Path | None:
-        """Write the state after a round, or say why it is not kept: a large one is kept only where it was asked for."""
-        size = sum(array.nbytes for array in state.state.values())
-        if size > MOST_STATE_BYTES and not asked:
-            log.warning(
-                "the state of run %s after round %d has %.1f GB and is not kept (2 GB at most): what needs it trains the run again",
-                *(id, state.round, size / 1e9),
-            )
-            return None
-        path = self.folder(id) / f"state-{state.round}.npz"
-        write_checkpoint(path, id, state)
-        return path
-
-    def drop_states(self, id: str, rounds: Iterable[int] | None = None) -> int:
-        """Remove the kept states after these rounds (None: all); the bytes that are freed."""
-        gone = [path for round, path in self.states(id).items() if rounds is None or round in rounds]
-        freed = sum(path.stat().st_size for path in gone)
-        for path in gone:
-            path.unlink()
-        return freed
-
-    def drop_models(self, id: str) -> None:
-        """Remove all kept states and what was measured on them: they are of another training than the history that comes."""
-        self.drop_states(id)
-        shutil.rmtree(self.folder(id) / READINGS, ignore_errors=True)
 
     def finish(
         self,

@@ -150,13 +150,14 @@ def _to_keep(run: Run, keep: Sequence[Moment]) -> set[int]:
 
 def _leads_on(state: Checkpoint, job: Job, store: Store, keep: Sequence[Moment]) -> bool:
     """Whether the run can be continued from a state: what was to be tested and kept until there has been."""
-    settings, tested = job.experiment.settings, state.state.get("history/round", ())
+    settings, tests = job.experiment.settings, state.history
+    tested = tests.get("round", ())
     passed = [r for r in rounds_to_test(settings) if r <= state.round]
     if not set(passed) <= set(tested):
         return False
     wanted = {moment for moment in keep if isinstance(moment, int) and moment < state.round}
     if "best" in keep and len(tested):
-        wanted.add(best_of(tested, state.state["history/correct"].sum(1), settings.patience))
+        wanted.add(best_of(tested, tests["correct"].sum(1), settings.patience))
     return wanted <= {*store.states(job.id), state.round, 0}
 
 
@@ -215,8 +216,9 @@ def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, sto
             "run %s was trained anew with other numbers than before (on %s): what was known of it after %d rounds is replaced",
             *(job.id, before.environment.get("device"), before.rounds),
         )
-        store.drop_models(job.id)
         before = None
+    if before is None:
+        store.drop_others(job.id, history)
     whole = joined(history, None if before is None else before.history)
     for round, state in kept.items():
         store.keep_state(job.id, Checkpoint(round, state, last.attempts), asked=True)

@@ -15,6 +15,7 @@ from helpers import differing
 
 from pflrepro.errors import CorruptFile
 from pflrepro.experiments import compact, readings
+from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.files import npz_bytes, read_npz, write
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.run import run
@@ -156,6 +157,20 @@ def test_what_was_measured_on_a_shipped_run_is_not_kept_for_one_that_is_trained_
     shipped.folder(found.id).mkdir(parents=True)  # as while it is trained on
     assert differing(shipped.reading(found, ASKED, never), POINTS) == []
     assert readings.questions(shipped.folder(found.id)) == []
+
+
+def test_what_a_look_left_that_is_not_of_the_training_that_comes_goes(shipped: Store, fake, make, tmp_path) -> None:
+    found, other = shipped.find(make.experiment(rounds=10, every=2)), Store(tmp_path / "other", behind=tmp_path / "no")
+    quick(make.experiment(rounds=6, every=2), other, fake, keep=(4,))
+    shipped.begin(found.id, found.experiment, found.identity)
+    for round, elsewhere in ((4, 0.0), (6, 1.0)):
+        state = other.state(found.id, round).state
+        looked = {**state, "history/loss": state["history/loss"] + elsewhere}
+        shipped.keep_state(found.id, Checkpoint(round, looked))
+    shipped.reading(found, Question("points", 6), lambda: {"x": 1})
+    made = quick(make.experiment(rounds=5), shipped, fake)
+    assert fake.built[-1].steps == 5 and list(shipped.states(made.id)) == [4, 5]
+    assert readings.questions(made.folder) == []
 
 
 def test_what_it_cannot_answer_is_trained_and_then_both_are_used(shipped: Store, fake, make) -> None:

@@ -22,6 +22,7 @@ import pflrepro
 from pflrepro import metrics
 from pflrepro.conformance import Subject
 from pflrepro.errors import RunFailed, UserError
+from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.history import answer, best_of, rounds_to_test
 from pflrepro.experiments.identity import has_horizon, run_id
 from pflrepro.experiments.pruning import prune
@@ -402,6 +403,8 @@ def test_tests_of_two_trainings_are_no_history(store: Store, fake, make, caplog)
     before = quick(experiment, store, fake)
     loss = before.history["loss"] + 1.0  # as another machine may have it
     store.finish(before.id, experiment, dict(before.history) | {"loss": loss}, {"device": "cuda (X)"})
+    theirs = store.state(before.id, 12)
+    store.keep_state(before.id, Checkpoint(12, {**theirs.state, "history/loss": loss}, theirs.attempts))
     store.reading(before, Question("points", 12), lambda: {"x": 1})
     finer = quick(make.experiment(rounds=7), store, fake)
     whole = store.get(finer.id)
@@ -435,7 +438,7 @@ def test_a_lack_of_memory_leaves_what_there_is(store: Store, fake, make) -> None
 
 
 def test_a_large_state_is_kept_where_it_is_asked_for(store: Store, fake, make, monkeypatch, caplog) -> None:
-    monkeypatch.setattr("pflrepro.experiments.store.MOST_STATE_BYTES", 10)
+    monkeypatch.setattr("pflrepro.experiments.states.MOST_STATE_BYTES", 10)
     for _ in range(2):
         made = quick(make.experiment(rounds=4), store, fake, keep=["best", 2, 4])
     assert len(fake.built) == 1 and list(store.states(made.id)) == [2, 4]

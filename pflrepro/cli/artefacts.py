@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 SCORE_COLUMNS = (
     *("artefact", "row", "column", "published", "ours", "spread", "low", "high", "interval"),
-    *("unit", "n", "scale", "level", "rounds", "verdict"),
+    *("unit", "n", "scale", "fidelity", "rounds", "verdict"),
 )
 CLAIM_COLUMNS = ("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome")
 SCORE = """Published numbers beside ours with their 95 % intervals, in the unit of their column, and the claims with their tests.

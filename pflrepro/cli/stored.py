@@ -6,9 +6,10 @@ import argparse
 import math
 import textwrap
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.cli.arguments import add_json, add_places, measured
+from pflrepro.cli.arguments import add_json, add_places, count, measured
 from pflrepro.cli.output import Answer, table
 from pflrepro.errors import CorruptFile, UserError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 SHOW = """\
 What is known of a finished run: its configuration, its curve, the command that makes it, what is kept of it, the code that made it.
 An ID stands in the answers of `run` and `score --json`, and at the foot of a table's page; its first digits will do where no other run
-has them.
+has them. A run may have gone on for one table after another: --rounds 60 shows it as a table of 60 rounds reads it.
 
 With --json, one object; accuracies are fractions in [0, 1], the curves have one value a test, `tested` says behind which rounds.
 """
@@ -49,6 +50,7 @@ def add(verbs: Any) -> None:
     raw = argparse.RawDescriptionHelpFormatter
     show = verbs.add_parser("show", help="a finished run", description=SHOW, formatter_class=raw)
     show.add_argument("id", metavar="ID", help="of a run, or its first digits")
+    show.add_argument("--rounds", type=count("--rounds", low=0), metavar="N", help="only its first N rounds")
     add_places(show, data=False)
     add_json(show)
     show.set_defaults(handler=handle_show, parser=show)
@@ -94,14 +96,26 @@ def handle_show(arguments: argparse.Namespace) -> Answer:
     run = store.get(id) or store.compact(id)
     if run is None:
         raise CorruptFile(f"the run {id} is damaged and cannot be shown")
+    if arguments.rounds is not None:
+        run = _first_rounds(run, arguments.rounds)
     value = describe(run, store)
     return Answer(value, _text(run, value))
 
 
+def _first_rounds(run: Run, rounds: int) -> Run:
+    """What a run of so many rounds would be."""
+    found = run.answering(run.experiment.with_settings(rounds=rounds))
+    if found is None:
+        known = f"{run.rounds} rounds, tested every {run.experiment.settings.every}"
+        raise UserError(f"--rounds: run {run.id} has {known}; there is no test after round {rounds}")
+    return found
+
+
 def describe(run: Run, store: Store) -> dict[str, Any]:
     """What `--json` prints of a run."""
-    states = [{"round": round, "bytes": path.stat().st_size} for round, path in store.states(run.id).items()]
-    readings = [vars(question) | {"options": dict(question.options)} for question in store.readings(run)]
+    last = run.rounds
+    kept = {round: path.stat().st_size for round, path in store.states(run.id).items() if round <= last}
+    questions = [question for question in store.readings(run) if question.round <= last]
     record = run.environment
     return {
         "id": run.id,
@@ -112,8 +126,8 @@ def describe(run: Run, store: Store) -> dict[str, Any]:
         "tested": run.history["round"],
         "curve": run.curve,
         "curve_after_training": run.curve_after_training,
-        "states": states,
-        "readings": readings,
+        "states": [{"round": round, "bytes": size} for round, size in kept.items()],
+        "readings": [vars(question) | {"options": dict(question.options)} for question in questions],
         "commit": record.get("versions", {}).get("commit"),
         "made_with": {name: record.get(name) for name in ("backend", "device", "processor", "versions", "timings")},
         "folder": str(run.folder),
@@ -127,7 +141,7 @@ def _text(run: Run, value: dict[str, Any]) -> str:
     accuracy, made, experiment = value["accuracy"], value["made_with"], run.experiment
     data = {name: each for name, each in value["data"].items() if name != "dataset" and each not in (None, "")}
     states = [f"round {each['round']} ({_size(each['bytes'])})" for each in value["states"]]
-    readings = [f"{each['name']} at round {each['round']} ({named(each['options'])})" for each in value["readings"]]
+    readings = [f"{each['name']} at round {each['round']} ({_briefly(each['options'])})" for each in value["readings"]]
     about = {
         "data": f"{experiment.data.dataset}, {named(data)}",
         "network": f"{experiment.model}, {experiment.dtype}",
@@ -137,7 +151,7 @@ def _text(run: Run, value: dict[str, Any]) -> str:
         f"{100 * accuracy['last_round']:.2f} % in the last ({run.rounds})",
         "command": value["command"],
         "states": ", ".join(states) or "none",
-        "readings": ", ".join(readings) or "none",
+        "readings": "\n".join(readings) or "none",
         "made by": f"{value['commit'] or 'an unknown commit'}, {made['backend']} on {made['device']}",
         "where": value["folder"],
     }
@@ -148,10 +162,18 @@ def _text(run: Run, value: dict[str, Any]) -> str:
 
 
 def _entry(start: str, text: str, whole: bool) -> str:
-    """A line, or several where it is long; `whole`: what is to be copied stays in one."""
+    """A line, or several where it is long or has some; `whole`: what is to be copied stays in one."""
     if whole:
         return start + text
-    return textwrap.fill(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_long_words=False)
+    space = " " * len(start)
+    fill = partial(textwrap.fill, width=WIDTH, initial_indent=space, subsequent_indent=space, break_long_words=False)
+    return start + "\n".join(map(fill, text.splitlines())).removeprefix(space)
+
+
+def _briefly(options: dict[str, Any]) -> str:
+    """The options of a reading but those that are lists or tables, which `--json` has."""
+    shown = {name: "..." if isinstance(each, (dict, list)) else each for name, each in options.items()}
+    return ", ".join(f"{name}={each}" for name, each in shown.items()) or "none"
 
 
 def _curve(run: Run) -> str:

@@ -21,7 +21,7 @@ from pflrepro.papers.settings import Pairs, Setting
 from pflrepro.papers.views.view import View
 
 SAME, REDUCED, INSTEAD, STAND_IN = "same", "reduced", "instead", "stand-in"
-LEVELS = {
+FIDELITIES = {
     SAME: "the paper's setting",
     REDUCED: "the paper's setting, less of it (data, rounds): claims are judged, levels are not",
     INSTEAD: "other data or another network: claims are judged, levels are not",
@@ -191,8 +191,8 @@ class Scale:
         waits = paper.patience * paper.every
         return {"rounds": rounds, "every": every, "patience": waits // every if waits < rounds else 0}
 
-    def level(self, column: Column) -> str:
-        """How near to the paper's a cell of this column is, one of `LEVELS`."""
+    def fidelity(self, column: Column) -> str:
+        """How near to the paper's a cell of this column is, one of `FIDELITIES`."""
         if self.stand_in:
             return STAND_IN
         if column.key in self.instead:

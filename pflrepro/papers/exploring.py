@@ -92,7 +92,7 @@ class CellExplorer(Displayed):
             "published": mean_and_spread(cell.published, cell.published_std, cell.digits),
             "verdict": f"{verdict}: {VERDICTS[verdict]}",
             "why not more": cell.reason,
-            "what is trained": f"{study.setting(cell.column).label}; {study.level(cell.column)}",
+            "what is trained": f"{study.setting(cell.column).label}; {study.fidelity(cell.column)}",
         }
         title = f"<h4>{escape(cell.row.label)} · {escape(study.artefact.name_of(cell.column))}</h4>"
         tables = facts("", found) + self._runs(cell)

@@ -13,7 +13,7 @@ from pflrepro.errors import UserError
 from pflrepro.experiments.runs import Runs
 from pflrepro.markup import facts
 from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
-from pflrepro.papers.artefact import LEVELS, SAME, STAND_IN, Artefact, Column, Row
+from pflrepro.papers.artefact import FIDELITIES, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.claims import Sample
 from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Outcome, one_number
 from pflrepro.papers.measures import Measure, Taken, Value
@@ -56,7 +56,7 @@ _BEFORE |= {EQUAL: "="} | dict.fromkeys(ABSENT, "–")
 FRAME_COLUMNS = (
     *("artefact", "row", "method", "column", "measure", "unit", "dataset", "model"),
     *("published", "published_std", "source", "ours", "spread", "over_clients", "low", "high", "interval"),
-    *("difference", "tolerance", "n", "scale", "level", "rounds", "rule", "verdict", "reason", "runs"),
+    *("difference", "tolerance", "n", "scale", "fidelity", "rounds", "rule", "verdict", "reason", "runs"),
 )
 
 
@@ -87,7 +87,7 @@ class Cell:
     row: Row
     column: Column
     measure: Measure
-    level: str
+    fidelity: str
     printed: PublishedNumber | None
     values: Mapping[int, Value] = field(default_factory=dict)
     runs: Mapping[int, Run] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Cell:
             "published": f"{self._said(self.published, self.published_std)} ({_source(self.printed)})",
             self._whose: self._said(self.ours, self.spread) if self.runs else "not run",
             "95 % interval": "" if math.isnan(low) else f"{number(low)} to {number(high)} ({kind})",
-            "level": LEVELS[self.level],
+            "fidelity": FIDELITIES[self.fidelity],
             "why not all": self.reason,
         }
         unit = f" ({self.measure.unit})" if self.measure.unit else ""
@@ -118,7 +118,7 @@ class Cell:
     @property
     def _whose(self) -> str:
         """What our number is called."""
-        return "a stand-in" if self.level == STAND_IN else "ours"
+        return "a stand-in" if self.fidelity == STAND_IN else "ours"
 
     def _said(self, mean: float, spread: float) -> str:
         return mean_and_spread(mean, spread, self.digits) or "none"
@@ -178,7 +178,10 @@ class Cell:
         """Whether its level is compared with the printed one: of a time another machine's is not, nor what others are relative to."""
         reference = (self.row.key, "") in self.measure.beside
         return (
-            self.level == SAME and not math.isnan(self.published) and not self.measure.absolute_time and not reference
+            self.fidelity == SAME
+            and not math.isnan(self.published)
+            and not self.measure.absolute_time
+            and not reference
         )
 
     @property
@@ -241,7 +244,7 @@ class Cell:
         """One of `VERDICTS`; `outcomes`: of all claims."""
         if not self.values:
             return NOT_MEASURED if self.runs else NOT_RUN
-        if self.level == STAND_IN:
+        if self.fidelity == STAND_IN:
             return STAND_IN
         if not len(self.numbers):
             return NO_NUMBER
@@ -258,7 +261,7 @@ class Cell:
         """The cell as a line of the frame (`FRAME_COLUMNS`)."""
         low, high, interval = self.interval() if len(self.numbers) else (math.nan, math.nan, "")
         run = next(iter(self.runs.values()), None)
-        known = not math.isnan(self.published) and self.level != STAND_IN
+        known = not math.isnan(self.published) and self.fidelity != STAND_IN
         return {
             "artefact": artefact.id,
             "row": self.row.label,
@@ -281,7 +284,7 @@ class Cell:
             "tolerance": self.tolerance(artefact) if self.compared else math.nan,
             "n": len(self.numbers),
             "scale": scale,
-            "level": self.level,
+            "fidelity": self.fidelity,
             "rounds": self.rounds,
             "rule": self.rule,
             "verdict": self.verdict(artefact, outcomes),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pflrepro.atomic import replacing
 from pflrepro.errors import UserError
-from pflrepro.papers.artefact import LEVELS, paper_of
+from pflrepro.papers.artefact import FIDELITIES, paper_of
 from pflrepro.papers.page_parts import curve, details, link, small, table, value, verdict
 from pflrepro.papers.registry import LINKS, PAPERS
 from pflrepro.papers.result import NOT_RUN, VERDICTS, marked
@@ -34,8 +34,8 @@ SHOWN_ID = 8  # digits of a run's id
 LONG = 40  # lines of a table that is folded away
 INTRODUCTION = (
     "Published numbers beside ours, cell by cell, at the most exact scale that was run. A cell has its spread (population standard "
-    "deviation over seeds), a 95 % interval, the number of seeds n, the scale and level it was made at, a verdict, and its runs with "
-    "their curves. What was not run says so."
+    "deviation over seeds), a 95 % interval, the number of seeds n, the scale and fidelity it was made at, a verdict, and its runs "
+    "with their curves. What was not run says so."
 )
 ABOUT_RUNS = "Curves: test accuracy pooled over clients, before local training, over rounds, from its smallest to its largest value."
 BARS = {FULL: "full", LESS: "less", EXACT: "exact", LOST: "none", NOT_RUN: "none"}  # the colour of a part of a bar
@@ -120,8 +120,10 @@ def _bar(found: Mapping[str, int]) -> str:
 
 def _legend() -> str:
     verdicts = "".join(f"<dt>{verdict(word)}</dt><dd>{escape(said)}</dd>" for word, said in VERDICTS.items())
-    levels = "".join(f"<dt>{escape(word)}</dt><dd>{escape(said)}</dd>" for word, said in LEVELS.items())
-    return details("Verdicts and levels", f"<h4>Verdicts</h4><dl>{verdicts}</dl><h4>Levels</h4><dl>{levels}</dl>")
+    fidelities = "".join(f"<dt>{escape(word)}</dt><dd>{escape(said)}</dd>" for word, said in FIDELITIES.items())
+    return details(
+        "Verdicts and fidelities", f"<h4>Verdicts</h4><dl>{verdicts}</dl><h4>Fidelities</h4><dl>{fidelities}</dl>"
+    )
 
 
 # ---- papers and artefacts --------------------------------------------------------------------------------------------------------
@@ -187,14 +189,14 @@ def _claims(claims: pd.DataFrame) -> str:
 
 # ---- cells and runs ----------------------------------------------------------------------------------------------------------------
 def _cells(cells: pd.DataFrame, runs: Mapping[str, Run]) -> str:
-    head = ["row", "column", "published", "ours", "95 % interval", "n", "scale", "level", "verdict", "curve", "runs"]
+    head = ["row", "column", "published", "ours", "95 % interval", "n", "scale", "fidelity", "verdict", "curve", "runs"]
     return table(head, [_cell(cell, runs) for cell in cells.itertuples()], "cells")
 
 
 def _cell(cell: Any, runs: Mapping[str, Run]) -> list[str]:
     published, ours = value(cell.published, cell.published_std), value(cell.ours, cell.spread)
     interval = "" if math.isnan(cell.low) else f"{value(cell.low)} to {value(cell.high)}{small(cell.interval)}"
-    known = [str(cell.n or ""), escape(cell.scale), escape(cell.level)] if cell.scale else ["", "", ""]
+    known = [str(cell.n or ""), escape(cell.scale), escape(cell.fidelity)] if cell.scale else ["", "", ""]
     links = " ".join(link(f"#run-{id}", f"<code>{id[:SHOWN_ID]}</code>") for id in cell.runs.split())
     return [
         escape(cell.row),

@@ -130,7 +130,7 @@ def _tells_more(other: Mapping[str, object], one: Mapping[str, object]) -> bool:
     """Of two lines of a cell, of which `one` is of the more exact scale."""
     if other["verdict"] in ABSENT:
         return False
-    return one["verdict"] in ABSENT or (other["level"] == one["level"] and other["n"] > one["n"])
+    return one["verdict"] in ABSENT or (other["fidelity"] == one["fidelity"] and other["n"] > one["n"])
 
 
 def _outcomes(studies: list[Study]) -> list[tuple[Study, Outcome]]:
@@ -147,7 +147,7 @@ def _outcomes(studies: list[Study]) -> list[tuple[Study, Outcome]]:
 def _more_seeds(*both: tuple[Study, Outcome]) -> bool:
     """Whether the first has more of them in the same setting."""
     one, other = ([study.cells[place] for place in outcome.places] for study, outcome in both)
-    alike = [cell.level for cell in one] == [cell.level for cell in other]
+    alike = [cell.fidelity for cell in one] == [cell.fidelity for cell in other]
     return alike and min(len(cell.numbers) for cell in one) > min(len(cell.numbers) for cell in other)
 
 
@@ -169,9 +169,9 @@ def score(paper: str | None = None, *, store: Store | None = None, data_root: st
 
 def fates(cells: pd.DataFrame) -> pd.Series:
     """What became of each cell, one of `SHARES`."""
-    exact = cells["level"] == ""  # nothing is trained for it
+    exact = cells["fidelity"] == ""  # nothing is trained for it
     lost = exact & (cells["verdict"] == UNPUBLISHED) & (cells["n"] == 0)
-    found = cells["level"].map({SAME: FULL, "": EXACT}).fillna(LESS).mask(lost, LOST)
+    found = cells["fidelity"].map({SAME: FULL, "": EXACT}).fillna(LESS).mask(lost, LOST)
     return found.mask(cells["verdict"].isin(ABSENT), NOT_RUN)
 
 

@@ -131,7 +131,7 @@ def _published(study: Studied, run: Sequence[Cell]) -> list[str]:
     same = [cell for cell in known if cell.compared]
     if not known:
         return []
-    if not same and any(cell.level == SAME for cell in known):
+    if not same and any(cell.fidelity == SAME for cell in known):
         return ["Times of another machine are not compared."]
     if not same:
         return ["No cell was run at the paper's own setting: orderings are compared with it, levels are not."]

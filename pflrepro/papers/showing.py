@@ -41,8 +41,8 @@ def caption(study: Studied) -> str:
     if patience:
         rounds += f", ended by {span(patience, 'test')} without a new best"
     rules = "; ".join(dict.fromkeys(cell.rule for cell in run if cell.rule))
-    levels = dict.fromkeys(study.level(cell.column) for cell in run if cell.level != SAME)
-    said = "; ".join((f"scale {study.scale.name}", data, seeds, rounds, *filter(None, (rules,)), *levels))
+    fidelities = dict.fromkeys(study.fidelity(cell.column) for cell in run if cell.fidelity != SAME)
+    said = "; ".join((f"scale {study.scale.name}", data, seeds, rounds, *filter(None, (rules,)), *fidelities))
     return said
 
 
@@ -158,7 +158,7 @@ def _column_line(study: Studied, column: Column) -> dict[str, str]:
         "a round": f"{who}, {work}, batch {protocol.batch_size}, rate {protocol.lr:g}",
         "rounds": str(study.scale.changes(column, setting)["rounds"]),
         "measure": column.measure.title,
-        "level": study.level(column),
+        "fidelity": study.fidelity(column),
     }
 
 

@@ -15,7 +15,7 @@ from pflrepro.experiments.identity import run_id
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.curves import unfinished
-from pflrepro.papers.artefact import INSTEAD, LEVELS, SAME, STAND_IN, Artefact, Column, Row
+from pflrepro.papers.artefact import FIDELITIES, INSTEAD, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.availability import missing_data
 from pflrepro.papers.claims import Grid, best
 from pflrepro.papers.judging import Counts, Outcome, judge
@@ -202,9 +202,9 @@ class Studied:
             reason = f"{measure.title} has no value in {whose}"
         apart = [f"seed {seed} {run.diverged}" for seed, run in runs.items() if run.diverged]
         reason = "; ".join(filter(None, (reason, *apart)))  # no number of such a run stands in a table unseen
-        level = self.scale.level(column)
-        rising = level != STAND_IN and bool(runs) and self._rising(measure, row, column, runs)
-        return Cell(row, column, measure, level, printed, values, runs, reason, rising)
+        fidelity = self.scale.fidelity(column)
+        rising = fidelity != STAND_IN and bool(runs) and self._rising(measure, row, column, runs)
+        return Cell(row, column, measure, fidelity, printed, values, runs, reason, rising)
 
     def _rising(self, measure: Measure, row: Row, column: Column, runs: Mapping[int, Run]) -> bool:
         """Whether a run behind the number has fewer rounds than the paper's, and what is measured has not come to an end in them."""
@@ -298,13 +298,13 @@ class Studied:
         """What is trained for a column, or would be where it is not part of the scale."""
         return self.scale.setting(column) or column.setting
 
-    def level(self, column: Column) -> str:
+    def fidelity(self, column: Column) -> str:
         """How near to the paper's a column is at this scale, in words."""
-        level = self.scale.level(column)
-        said = LEVELS[level]
-        if level == INSTEAD:
+        fidelity = self.scale.fidelity(column)
+        said = FIDELITIES[fidelity]
+        if fidelity == INSTEAD:
             said = f"{self.setting(column).label} in place of {column.setting.label}: {said}"
-        return said if level == SAME or not column.setting.reduced else f"{said} ({column.setting.reduced})"
+        return said if fidelity == SAME or not column.setting.reduced else f"{said} ({column.setting.reduced})"
 
     def lacking(self, experiment: Experiment) -> str | None:
         """Why the data of an experiment are not at hand, or None."""

@@ -60,16 +60,32 @@ def test_show_tells_all_that_is_known(capsys, made: Run, store: Store) -> None:
 
 
 def test_show_takes_the_first_digits_and_draws_the_curve(capsys, made: Run, store: Store) -> None:
+    store.reading(store.get(made.id), Question("shares", 2), lambda: {"x": np.arange(3)})
+    store.reading(store.get(made.id), Question("spread", 3, (("probe", {"steps": 4}),)), lambda: {"x": np.arange(3)})
     assert cli.main(["show", made.id[:6], "--store", str(store.root)]) == 0
     text = capsys.readouterr().out
     lines = text.splitlines()
     assert lines[0] == f"run {made.id}: fedavg+dbe on digits, seed 2"
     assert f"  command   {made.command}" in lines
-    assert "behind" not in text and "points at round 3 (layer=2)" in text and "round 3 (0." in text
+    assert "behind" not in text and "round 3 (0." in text
+    place = lines.index("  readings  points at round 3 (layer=2)")
+    assert lines[place + 1] == "            shares at round 2 (none)", "a line each"
+    assert lines[place + 2] == "            spread at round 3 (probe=...)", "tables and lists are in --json"
     assert max(len(line) for line in lines if "command" not in line) <= 100
     for place, line in zip((0, 3), (lines[-4], lines[-1]), strict=True):
         assert line.split()[:2] == [str(place), f"{100 * made.curve[place]:.2f}"]
         assert line.count("#") == round(40 * made.curve[place])
+
+
+def test_the_first_rounds_of_a_run_are_shown_as_a_shorter_table_reads_them(capsys, made: Run, store: Store) -> None:
+    where = ("--store", str(store.root))
+    found = answer(capsys, "show", made.id, "--rounds", "2", *where)
+    assert found["tested"] == [0, 1, 2] and found["curve"] == made.curve[:3].tolist()
+    assert found["accuracy"]["last_round"] == made.curve[2] and "--rounds 2" in found["command"]
+    assert found["states"] == found["readings"] == [], "those of round 3"
+    assert answer(capsys, "show", made.id, "--rounds", "3", *where) == answer(capsys, "show", made.id, *where)
+    assert cli.main(["show", made.id, "--rounds", "4", *where]) == 2
+    assert f"run {made.id} has 3 rounds, tested every 1; there is no test after round 4" in capsys.readouterr().err
 
 
 def test_a_long_curve_is_shown_in_a_dozen_lines_with_its_best(capsys) -> None:

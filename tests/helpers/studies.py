@@ -44,14 +44,14 @@ def make_history(curve: Sequence[float], every: int = 1, seconds: float = 2.0) -
 
 
 def make_cell(row: Row, column: Column, curves: Sequence[Sequence[float]] = (), **more: Any) -> Cell:
-    """A cell whose runs, one a seed, have these curves. printed: (value, spread); level: of `papers.artefact.LEVELS`; `more`: of
+    """A cell whose runs, one a seed, have these curves. printed: (value, spread); fidelity: of `papers.artefact.FIDELITIES`; `more`: of
     `make_history`."""
-    printed, level = more.pop("printed", None), more.pop("level", SAME)
+    printed, fidelity = more.pop("printed", None), more.pop("fidelity", SAME)
     runs = {seed: _run(make_history(curve, **more), column.setting.dataset) for seed, curve in enumerate(curves)}
     measure = row.measure or column.measure
     values = {seed: measure.of(Evidence(run, store=None)) for seed, run in runs.items()}
     number = None if printed is None else PublishedNumber(*printed, "source", "source", "")
-    return Cell(row, column, measure, level, number, values, runs)
+    return Cell(row, column, measure, fidelity, number, values, runs)
 
 
 def _run(history: Mapping[str, np.ndarray], dataset: str) -> Any:

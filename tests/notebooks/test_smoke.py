@@ -38,7 +38,7 @@ def test_notebook_at_smoke(id, shared_store, tmp_path):
     assert {(entry.row, entry.reason) for entry in plan if entry.state == "not possible"} == refused
     assert {entry.state for entry in plan} <= {"done", "not possible"}, "every other cell of the scale was run"
     frame = study.frame
-    run = frame[(frame["n"] > 0) & (frame["level"] == "stand-in")]
+    run = frame[(frame["n"] > 0) & (frame["fidelity"] == "stand-in")]
     if study.artefact.trains:
         assert len(run) and set(run["verdict"]) == {"stand-in"} and (run["rounds"] == 2).all()
         assert (frame.loc[(frame["n"] == 0) & (frame["ours"].isna()), "reason"] != "").all()

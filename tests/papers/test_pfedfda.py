@@ -152,8 +152,8 @@ def test_table_3_is_trained_with_the_settings_of_its_methods(at, scale) -> None:
             wanted = setting.experiment(row.algorithm, SCARCE_OPTIONS[row.key], 0, every=20)
             seeds = range(6 if scale == "fast" else 1)
             assert study.experiments(row, study.artefact.column(key)) == [wanted.changed(seed=seed) for seed in seeds]
-    levels = [study.scale.level(study.artefact.column(key)) for key in settings]
-    assert levels == (["same", "same"] if scale == "paper" else ["instead", "same"])
+    fidelities = [study.scale.fidelity(study.artefact.column(key)) for key in settings]
+    assert fidelities == (["same", "same"] if scale == "paper" else ["instead", "same"])
 
 
 def test_methods_that_the_text_fixes(at) -> None:

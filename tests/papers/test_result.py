@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from pflrepro.metrics.intervals import bootstrap, over_clients
-from pflrepro.papers.artefact import INSTEAD, LEVELS, REDUCED, SAME, STAND_IN, Artefact, Column, Row
+from pflrepro.papers.artefact import FIDELITIES, INSTEAD, REDUCED, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.judging import Outcome
 from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, SECONDS, TOTAL_MINUTES, Measure, Value, minutes_of
 from pflrepro.papers.numbers import PublishedNumber
@@ -24,11 +24,11 @@ OVER_CLIENTS = replace(ARTEFACT, spread="clients")
 
 
 def cell(
-    *values: float, printed: tuple[float, float] | None = (90.0, NAN), level: str = SAME, measure: Measure = ACCURACY
+    *values: float, printed: tuple[float, float] | None = (90.0, NAN), fidelity: str = SAME, measure: Measure = ACCURACY
 ):
     number = None if printed is None else PublishedNumber(*printed, "dbe_table5", "", "a note")
     column = Column("c", "C", FMNIST_PRACTICAL, measure)
-    return Cell(Row("r", "R", "fedavg"), column, measure, level, number, {s: Value(v) for s, v in enumerate(values)})
+    return Cell(Row("r", "R", "fedavg"), column, measure, fidelity, number, {s: Value(v) for s, v in enumerate(values)})
 
 
 def of_clients(clients: list[float], weights: list[float], number: float | None = None) -> Value:
@@ -178,21 +178,21 @@ def test_times_of_another_machine_and_what_is_relative_to_itself_are_not_compare
     assert math.isnan(found.line(ARTEFACT, "paper", [])["tolerance"]) != compared
 
 
-@pytest.mark.parametrize("level", [REDUCED, INSTEAD])
-def test_with_less_or_other_data_the_level_is_shown_and_never_judged(level: str) -> None:
-    found = cell(90.0, level=level)
+@pytest.mark.parametrize("fidelity", [REDUCED, INSTEAD])
+def test_with_less_or_other_data_the_level_is_shown_and_never_judged(fidelity: str) -> None:
+    found = cell(90.0, fidelity=fidelity)
     assert found.verdict(ARTEFACT, []) == "not judged"
     assert replace(found, printed=None).verdict(ARTEFACT, []) == "no published number"
     assert found.verdict(ARTEFACT, [outcome("broken")]) == "ordering broken"
     line = found.line(ARTEFACT, "fast", [])
-    assert (line["difference"], line["level"]) == (0.0, level) and math.isnan(line["tolerance"])
+    assert (line["difference"], line["fidelity"]) == (0.0, fidelity) and math.isnan(line["tolerance"])
 
 
 def test_what_was_not_run_and_what_is_a_stand_in_agree_with_nothing() -> None:
     kept = [outcome("kept")]
     assert cell().verdict(ARTEFACT, kept) == "not run"
     assert cell(NAN).verdict(ARTEFACT, kept) == "no number"
-    found = cell(90.0, level=STAND_IN)
+    found = cell(90.0, fidelity=STAND_IN)
     assert found.verdict(ARTEFACT, kept) == "stand-in"
     assert math.isnan(found.line(ARTEFACT, "smoke", [])["difference"])
 
@@ -203,7 +203,7 @@ def test_claims_about_other_cells_say_nothing_of_this_one() -> None:
 
 
 def test_every_verdict_and_level_is_explained() -> None:
-    assert set(LEVELS) == {SAME, REDUCED, INSTEAD, STAND_IN}
+    assert set(FIDELITIES) == {SAME, REDUCED, INSTEAD, STAND_IN}
     assert len(VERDICTS) == 12 and all(VERDICTS.values())
 
 
@@ -211,7 +211,7 @@ def test_a_line_has_every_column_of_the_frame() -> None:
     line = cell(89.0, 91.5, printed=(90, 2)).line(ARTEFACT, "paper", [outcome("kept")])
     assert tuple(line) == FRAME_COLUMNS
     wanted = {"row": "R", "method": "fedavg", "column": "C", "dataset": "fmnist", "model": "cnn4", "n": 2, "reason": ""}
-    wanted |= {"source": "dbe_table5", "scale": "paper", "level": "same", "verdict": "within tolerance", "unit": "%"}
+    wanted |= {"source": "dbe_table5", "scale": "paper", "fidelity": "same", "verdict": "within tolerance", "unit": "%"}
     assert {name: line[name] for name in wanted} == wanted
     assert line["ours"] - line["published"] == line["difference"] == pytest.approx(0.25)
 

@@ -48,8 +48,14 @@ def test_each_cell_is_of_the_most_exact_scale_that_was_run(artefact, store: Stor
     assert tuple(card.cells.columns) == FRAME_COLUMNS and len(card.cells) == 4 * 2
     found = {(line.row, line.column): line for line in card.cells.itertuples()}
     exact, quick = found["FedAvg", "shares: FMNIST"], found["FedAvg+DBE", "shares: FMNIST"]
-    assert (exact.scale, exact.ours, exact.n, exact.level, exact.rounds) == ("paper", 85.0, 3, "same", 4)
-    assert (quick.scale, quick.ours, quick.n, quick.level, quick.interval) == ("fast", 70.0, 2, "reduced", "t, 2 seeds")
+    assert (exact.scale, exact.ours, exact.n, exact.fidelity, exact.rounds) == ("paper", 85.0, 3, "same", 4)
+    assert (quick.scale, quick.ours, quick.n, quick.fidelity, quick.interval) == (
+        "fast",
+        70.0,
+        2,
+        "reduced",
+        "t, 2 seeds",
+    )
     for row_ in ("Ditto", "Nothing"):
         nothing = found[row_, "shares: FMNIST"]
         assert (nothing.scale, nothing.verdict, nothing.interval) == ("", NOT_RUN, "") and math.isnan(nothing.ours)
@@ -93,7 +99,7 @@ def test_of_two_scales_at_one_setting_the_one_with_more_seeds_is_told(artefact, 
     fill(study, "fedavg+dbe", "skewed", *[curve(10, 48, 30, 80, 70) for seed in range(3)])
     fill(study, "ditto", "skewed", curve(10, 20, 30, 40, 50))
     card = scoring.score_card(store=store)
-    found = {line.row: (line.scale, line.n, line.level) for line in card.cells.itertuples() if line.n}
+    found = {line.row: (line.scale, line.n, line.fidelity) for line in card.cells.itertuples() if line.n}
     assert found == {"FedAvg": ("fast", 3, "same"), "FedAvg+DBE": ("fast", 3, "same"), "Ditto": ("paper", 1, "same")}
     claims = {line.source: (line.scale, line.test.partition(" over")[0]) for line in card.claims.itertuples()}
     assert claims == {"one": ("fast", "paired t"), "two": ("paper", "sign flips")}

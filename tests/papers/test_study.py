@@ -58,7 +58,7 @@ def test_mean_spread_and_difference_by_hand(make) -> None:
     # t with one degree of freedom is 12.706, the standard error 2 / sqrt(2 - 1); an accuracy ends at 100.
     assert (cell["low"], cell["high"]) == pytest.approx((86 - 2 * 12.7062, 100.0), abs=1e-3)
     assert cell["tolerance"] == pytest.approx(2 * math.sqrt(0.19**2 / 2 + 4 / 1))
-    assert (cell["n"], cell["rounds"], cell["level"], cell["verdict"]) == (2, 4, "same", "within tolerance")
+    assert (cell["n"], cell["rounds"], cell["fidelity"], cell["verdict"]) == (2, 4, "same", "within tolerance")
     assert cell["source"] == "dbe_table5; spread from pfllib_leaderboard"
     assert cell["rule"] == "maximum over rounds, on the test splits (as the papers do)"
     assert cell["runs"].split() == [run.id for run in found.cells["fedavg", "skewed"].runs.values()]
@@ -110,24 +110,24 @@ def test_a_stand_in_is_never_compared(make) -> None:
     fill(found, "fedavg", "skewed", [10, 86, 80])
     fill(found, "fedavg+dbe", "skewed", [10, 90, 80])
     cell = line(found, "FedAvg")
-    assert (cell["ours"], cell["level"], cell["verdict"]) == (86.0, "stand-in", "stand-in")
+    assert (cell["ours"], cell["fidelity"], cell["verdict"]) == (86.0, "stand-in", "stand-in")
     assert math.isnan(cell["difference"]) and found.outcomes == []
     assert "small stand-in" in found.caption()
 
 
-# ---- levels ------------------------------------------------------------------------------------------------------------------
-def test_levels_of_scales() -> None:
+# ---- fidelities -------------------------------------------------------------------------------------------------------------
+def test_fidelities_of_scales() -> None:
     artefact = make_artefact()
     skewed = artefact.column("skewed")
-    assert SMOKE.level(skewed) == "stand-in"
-    assert Scale("paper", "").level(skewed) == "same"
-    assert [Scale("x", "", rounds=rounds).level(skewed) for rounds in (3, 4, 9)] == ["reduced", "same", "same"]
-    assert Scale("x", "", share=0.5).level(skewed) == "reduced"
-    assert Scale("x", "", options={"fedavg": {}}).level(skewed) == "reduced"
-    assert Scale("x", "", instead={"skewed": PAIRS}).level(skewed) == "instead"
-    assert Scale("x", "", instead={"pairs": PAIRS}).level(skewed) == "same"
+    assert SMOKE.fidelity(skewed) == "stand-in"
+    assert Scale("paper", "").fidelity(skewed) == "same"
+    assert [Scale("x", "", rounds=rounds).fidelity(skewed) for rounds in (3, 4, 9)] == ["reduced", "same", "same"]
+    assert Scale("x", "", share=0.5).fidelity(skewed) == "reduced"
+    assert Scale("x", "", options={"fedavg": {}}).fidelity(skewed) == "reduced"
+    assert Scale("x", "", instead={"skewed": PAIRS}).fidelity(skewed) == "instead"
+    assert Scale("x", "", instead={"pairs": PAIRS}).fidelity(skewed) == "same"
     half = column("half", SKEWED.with_(dataset="cifar10-half"))
-    assert Scale("paper", "").level(half) == "reduced"
+    assert Scale("paper", "").fidelity(half) == "reduced"
 
 
 def test_what_a_scale_changes_in_an_experiment(make) -> None:

@@ -88,7 +88,7 @@ def test_one_panel_a_kind_and_seconds_in_place_of_rounds():
 def test_only_the_level_of_the_same_measure_is_drawn():
     levels = [line for panel in drawn(Curves(("accuracy over clients", "train_loss"))).axes for line in lines(panel)]
     assert "_published" not in levels
-    (panel,) = drawn(Curves(), make_cell(FEDAVG, A, [[10, 84]], printed=(85, 0.1), level=STAND_IN)).axes
+    (panel,) = drawn(Curves(), make_cell(FEDAVG, A, [[10, 84]], printed=(85, 0.1), fidelity=STAND_IN)).axes
     assert list(lines(panel)) == ["FedAvg"]
 
 

@@ -27,7 +27,7 @@ FIGURES = Path(__file__).parents[2] / "figures"
 CELLS = (
     make_cell(FEDAVG, A, [[10, 84], [10, 88]], printed=(85.85, 0.2)),
     make_cell(FEDPER, A, printed=(90.0, float("nan"))),
-    make_cell(DBE, A, [[10, 70]], printed=(97.69, 0.05), level=REDUCED),
+    make_cell(DBE, A, [[10, 70]], printed=(97.69, 0.05), fidelity=REDUCED),
     make_cell(DBE, B, [[10, 40]]),
 )
 
@@ -87,7 +87,7 @@ def test_less_than_the_papers_setting_is_hollow():
 
 def test_where_all_is_hollow_the_legend_says_why():
     assert labels(drawn(Points(), [CELLS[2]])) == ["ours, less than the paper's setting", "published"]
-    alone = drawn(Points(), [make_cell(DBE, A, [[10, 70]], level=REDUCED)])
+    alone = drawn(Points(), [make_cell(DBE, A, [[10, 70]], fidelity=REDUCED)])
     assert labels(alone) == ["ours, less than the paper's setting"]
     assert labels(drawn(Points(), [make_cell(DBE, A, [[10, 70]])])) == []
     notes = [Points().notes(make_study(make_artefact(), [cell]))[0] for cell in (CELLS[0], CELLS[2], CELLS[3])]
@@ -118,7 +118,7 @@ def test_the_papers_own_row_is_bold():
 
 
 def test_a_stand_in_is_drawn_without_published_numbers():
-    figure = drawn(Points(), [make_cell(FEDAVG, A, [[10, 86]], printed=(85.85, 0.2), level=STAND_IN)])
+    figure = drawn(Points(), [make_cell(FEDAVG, A, [[10, 86]], printed=(85.85, 0.2), fidelity=STAND_IN)])
     assert [each[0] for each in bars(figure.axes[0])] == ["_ours"]
 
 

@@ -77,5 +77,5 @@ def numbers(study: Any, rows: Iterable[Row], column: Column, looks: Mapping[str,
 
 def _number(found: Cell, look: Look, spread: str) -> Number:
     """A cell as it is drawn, with its spread over `trials` or `clients`; a stand-in without what is printed."""
-    printed = (float("nan"),) * 2 if found.level == STAND_IN else (found.published, found.published_std)
+    printed = (float("nan"),) * 2 if found.fidelity == STAND_IN else (found.published, found.published_std)
     return Number(found.row.label, look, found.ours, found.spread_over(spread), *printed, full=full(found))

@@ -56,7 +56,7 @@ def title(study: Any, column: Column, ours: bool = True) -> str:
 
 def instead(study: Any, column: Column) -> str:
     """On what ours of a column was made, where that is something else than what is printed; else ""."""
-    return study.setting(column).label if study.scale.level(column) == INSTEAD else ""
+    return study.setting(column).label if study.scale.fidelity(column) == INSTEAD else ""
 
 
 def cell(study: Any, row: Row, column: Column) -> Cell | None:
@@ -69,7 +69,7 @@ def cell(study: Any, row: Row, column: Column) -> Cell | None:
 
 def printed(found: Cell) -> float:
     """The published number that is drawn beside ours: none, NaN, beside a stand-in."""
-    return float("nan") if found.level == STAND_IN else found.published
+    return float("nan") if found.fidelity == STAND_IN else found.published
 
 
 def any_printed(study: Any) -> bool:
@@ -79,7 +79,7 @@ def any_printed(study: Any) -> bool:
 
 def full(found: Cell) -> bool:
     """Whether a cell was run as the paper runs it."""
-    return found.level == SAME
+    return found.fidelity == SAME
 
 
 def axis(title: str, unit: str) -> str:

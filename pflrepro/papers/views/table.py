@@ -123,10 +123,10 @@ class Table(Shown):
     # ---- columns -----------------------------------------------------------------------------------------------------------
     def _head(self, study: Any, column: Column) -> str:
         """What our numbers of a column are: on other data they say on which."""
-        level, setting = study.scale.level(column), study.setting(column)
-        if level == STAND_IN:
+        fidelity, setting = study.scale.fidelity(column), study.setting(column)
+        if fidelity == STAND_IN:
             return f"stand-in, on {setting.dataset}"
-        return f"ours, on {setting.label}" if level == INSTEAD else "ours"
+        return f"ours, on {setting.label}" if fidelity == INSTEAD else "ours"
 
     def _shown(self, study: Any) -> list[Column]:
         """The columns that have anything to show: published numbers of the scale, or runs."""
@@ -170,14 +170,14 @@ class Table(Shown):
             if not cell.runs:
                 return ""
             text = mean_and_spread(cell.ours, cell.spread_over(study.artefact.spread), cell.digits) or "none"
-            if cell.level != STAND_IN:
+            if cell.fidelity != STAND_IN:
                 text += self._change(study, cell, lambda each: each.ours)
             away = cell.ours - cell.published
-            if not math.isnan(away) and cell.level not in (STAND_IN, INSTEAD):
+            if not math.isnan(away) and cell.fidelity not in (STAND_IN, INSTEAD):
                 text += f" [{number(away, cell.digits, sign=True)}]"
             return f"{text} {MARKS.get(cell.verdict(study.artefact, study.outcomes), '')}".rstrip()
 
-        return _ranked(cells, lambda cell: math.nan if cell.level == STAND_IN else cell.ours, said)
+        return _ranked(cells, lambda cell: math.nan if cell.fidelity == STAND_IN else cell.ours, said)
 
     def _change(self, study: Any, cell: Cell, value: Callable[[Cell], float]) -> str:
         """What stands in round brackets behind a number of a cell, with a space before it."""
@@ -203,7 +203,7 @@ class Table(Shown):
         over = study.artefact.spread
         means = "clients, as the paper prints it" if over == "clients" else "seeds (population deviation)"
         compared = any(
-            cell.level not in (STAND_IN, INSTEAD) and not math.isnan(cell.ours - cell.published)
+            cell.fidelity not in (STAND_IN, INSTEAD) and not math.isnan(cell.ours - cell.published)
             for cell in study.cells.values()
         )
         brackets = "; in brackets ours minus published" if compared else ""

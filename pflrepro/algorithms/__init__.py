@@ -6,6 +6,7 @@ from pflrepro.lazy import lazy_names
 
 _NAMES = {
     "Method": ".contract",
+    "by_label": ".contract",
     "cross_entropy": ".contract",
     "mean": ".contract",
     "one_hot": ".contract",

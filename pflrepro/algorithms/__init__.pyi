@@ -51,6 +51,7 @@ from pflrepro.algorithms import task as task
 from pflrepro.algorithms import variants as variants
 from pflrepro.algorithms import vhl as vhl
 from pflrepro.algorithms.contract import Method as Method
+from pflrepro.algorithms.contract import by_label as by_label
 from pflrepro.algorithms.contract import cross_entropy as cross_entropy
 from pflrepro.algorithms.contract import mean as mean
 from pflrepro.algorithms.contract import one_hot as one_hot

@@ -31,8 +31,8 @@ examples:
 
 With --json, accuracies of runs are fractions in [0, 1], numbers of artefacts in the unit of their column, and a number that does
 not exist is null.
-Exit codes: 0 done, 1 a run failed, 2 bad input, 75 asked to end (SIGTERM) and all saved,
-130 interrupted (Ctrl-C).
+Exit codes: 0 done, 1 a run failed or a check found something wrong, 2 bad input, 75 asked to end (SIGTERM)
+and all saved, 143 the same where nothing was trained, 130 interrupted (Ctrl-C).
 PFLREPRO_TRACEBACK=1 shows the traceback behind an error message.
 """
 

@@ -59,7 +59,7 @@ TABLE1 = Artefact(
     scales=scales(
         fast(
             100,
-            "practical FMNIST (100 rounds) and Cifar100 (300), a quarter of the training data, tests every 5, one seed",
+            "practical FMNIST (100 rounds) and Cifar100 (400), a quarter of the training data, tests every 5, one seed",
             column_rounds=dbe.LONGER,
             every=5,
             share=0.25,

@@ -98,21 +98,6 @@ def test_the_seeds_of_few_samples_are_those_of_the_committed_runs() -> None:
     assert said == {cell for cell, line in table.items() if int(line["n"]) > 1}
 
 
-def test_what_is_said_of_round_400_is_in_the_committed_runs() -> None:
-    tables = committed("gpfl/table1") | committed("dbe/table5")
-    named = {name: line["runs"] for (name, column), line in tables.items() if column == "practical: Cifar100"}
-    runs = {name: read(ROOT / "figures" / "runs" / f"{named[name]}.npz") for name in ("FedAvg+DBE", "Ditto", "GPFL")}
-    assert [run.rounds for run in runs.values()] == [400] * 3
-    dbe, ditto, gpfl = (100 * run.accuracy("best_round") for run in runs.values())
-    (said,) = re.findall(
-        r"round 400, where DBE has passed it, ([\d.]+) to ([\d.]+) %", (DOCS / "papers/dbe.md").read_text()
-    )
-    assert [*map(number, said)] == pytest.approx([dbe, ditto], abs=0.051)
-    page = " ".join((DOCS / "papers/gpfl.md").read_text().split())
-    (said,) = re.findall(r"to which their committed runs go, it has ([\d.]+) %, ([\d.]+) and ([\d.]+) behind", page)
-    assert [*map(number, said)] == pytest.approx([gpfl, ditto - gpfl, dbe - gpfl], abs=0.051)
-
-
 def test_the_table_of_the_readme_is_the_committed_one() -> None:
     table = committed("pfedfda/table1")
     for name, published, ours in rows_below(ROOT / "README.md", "| | published | ours |"):

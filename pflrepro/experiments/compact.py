@@ -63,10 +63,10 @@ def export(run: Run, folder: Path, *measured: Path) -> Path:
 
 def _together(run: Run, old: Run) -> Run:
     """All that is known of one run from two requests for it."""
-    if run.answering(old.experiment) is not None:
-        return run
-    if old.answering(run.experiment) is not None:
-        return old
+    asked = ((run, old), (old, run))
+    whole = [one for one, other in asked if one.answering(other.experiment) is not None]
+    if whole:  # both, where the stop rule ended it before either request's last round: in any order the same is kept
+        return max(whole, key=lambda one: one.experiment.settings.rounds)
     history = joined(run.history, old.history)
     experiment = run.experiment.with_settings(rounds=int(history["round"][-1]), patience=0)
     return replace(run, history=history, experiment=experiment)

@@ -228,6 +228,16 @@ def test_a_shorter_request_or_another_store_takes_nothing_away(shipped: Store, f
         assert whole.answering(make.experiment(rounds=rounds, every=every)) is not None
 
 
+def test_a_run_that_the_stop_rule_ended_is_the_same_file_in_any_order_of_requests(store: Store, fake, make, tmp_path):
+    made = quick(make.experiment(rounds=400, patience=3), store, fake)
+    assert made.rounds < 200
+    asked = [store.find(make.experiment(rounds=rounds, patience=3)) for rounds in (400, 200)]
+    for name, order in (("one", asked), ("other", asked[::-1])):
+        (path,) = {compact.export(run, tmp_path / name) for run in order}
+        assert compact.read(path).experiment.settings.rounds == 400
+    assert (tmp_path / "one" / path.name).read_bytes() == path.read_bytes()
+
+
 def test_a_file_older_than_a_setting_stays_as_it_is(shipped: Store, fake, make) -> None:
     path = file_of(shipped)
     arrays = read_npz(path)

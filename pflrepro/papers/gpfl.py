@@ -216,8 +216,8 @@ TABLE6 = Artefact(
     columns=(column("practical/tiny-resnet18", TINY_RESNET, label="TINY*", **dbe.printed(TINY_RESNET)),),
     scales=scales(
         fast(
-            200,  # at 60 the whole is the last: what the parts are worth comes late
-            "CIFAR-100 and CNN4 in place of Tiny-ImageNet and ResNet-18, a quarter of the training data, 200 rounds, one seed",
+            300,  # at 60 the whole is the last: what the parts are worth comes late
+            "CIFAR-100 and CNN4 in place of Tiny-ImageNet and ResNet-18, a quarter of the training data, 300 rounds, one seed",
             every=5,
             share=0.25,
             instead={"practical/tiny-resnet18": CIFAR100_PRACTICAL},

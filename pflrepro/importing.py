@@ -31,6 +31,8 @@ def imported(path: str, kind: str, form: str) -> tuple[ModuleType, Any]:
         if module_name.startswith("pflrepro."):
             raise
         reason = f"{type(error).__name__}: {error}"
+        if "non-frozen dataclass from a frozen one" in reason:
+            reason += "; a method has @dataclass(frozen=True) above it"
         raise UserError(f"module {module_name!r} fails when imported{failing_statement(error)}: {reason}") from None
     return module, getattr(module, name, None)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package whose public `names` live in `modules` (name -> module).
+    """`__getattr__` and `__dir__` of a package whose public names, the keys of `modules`, live in the modules that it gives for them.
 
     A module that starts with a dot is relative to the package. The package's own modules are among what it lists, and load when they
     are asked for.

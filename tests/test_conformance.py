@@ -231,7 +231,9 @@ def test_a_method_may_be_a_name_a_class_or_an_instance() -> None:
 
 
 def test_an_unknown_method_is_the_users_mistake() -> None:
-    with pytest.raises(UserError, match="unknown algorithm 'fedavgg'; valid: fedavg"):
+    with pytest.raises(
+        UserError, match=r"unknown algorithm 'fedavgg' \(a method of your own: module:Class\); valid: fedavg"
+    ):
         conformance.check("fedavgg")
     for wrong in (5, int):
         with pytest.raises(

@@ -30,7 +30,6 @@ from pflrepro.algorithms import gaussian as gaussian
 from pflrepro.algorithms import gpfl as gpfl
 from pflrepro.algorithms import groupdro as groupdro
 from pflrepro.algorithms import grpfed as grpfed
-from pflrepro.algorithms import lbfgs as lbfgs
 from pflrepro.algorithms import lgfedavg as lgfedavg
 from pflrepro.algorithms import local as local
 from pflrepro.algorithms import mixup as mixup

@@ -260,3 +260,14 @@ class Method:
     def predict(self, params: Tree, x: Tensor, ctx: Context) -> Tensor:
         """Scores [B, C], the largest wins; from `params` and `ctx.info` alone."""
         return self.forward(params, x, ctx).logits
+
+
+def _refuse_state(method: Method, name: str, value: Any) -> None:
+    """What is set on a method would be one for all seeds and all clients, and no checkpoint would have it."""
+    raise UserError(
+        f"{type(method).__name__}.{name} cannot be set: a method has its options and keeps nothing; what changes from round to round "
+        "is an entry of init_server or init_client"
+    )
+
+
+Method.__setattr__ = _refuse_state

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pflrepro.algorithms import box, gaussian, lbfgs
+from pflrepro.algorithms import box, gaussian
 from pflrepro.algorithms.contract import Method, one_hot
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
 from pflrepro.algorithms.task import Context, Setup, Task
@@ -33,14 +33,13 @@ class PFedFDA(Method):
     beta_i is 0 for a client without a class of k rows [FDA-code]. Start: mu_g uniform in [0, 1) [FDA-code], Sigma_g = I.
     Tested: the received base; the client passes once over its training part in evaluation mode (without the incomplete batch where the
     run drops it [FDA-code]), solves beta_i and interpolates anew. After local training: the trained base with h_i(mu~_i, Sigma~_i,
-    pi_i). Every search starts at 0.5 [FDA-code]; `beta` in the client's state is that of its last local training, (for means, for
-    covariance). A client that never trained is tested in the same way: the paper's new clients.
+    pi_i). Every search is one for the minimum over [0, 1], as the paper's L-BFGS-B, and starts at 0.5 [FDA-code]; `beta` in the
+    client's state is that of its last local training, (for means, for covariance). A client that never trained is tested in the same
+    way: the paper's new clients.
 
     Attributes:
         coefficients: `single` beta (recommended by the paper; Table 5's SB), `separate` ones for means and covariance (MB), or
             `none`: beta = 1, local statistics only (NB).
-        beta_search: `bounded`, a true minimum over [0, 1] (the paper's L-BFGS-B), recommended; `code`, ten iterations of L-BFGS
-            on a clipped argument, which may end at 0 or 1 beside the minimum [FDA-code].
         folds: k; 2 [FDA-code; lost in the paper].
     """
 
@@ -51,7 +50,6 @@ class PFedFDA(Method):
     }
 
     coefficients: Literal["single", "separate", "none"] = "single"
-    beta_search: Literal["bounded", "code"] = "bounded"
     folds: Annotated[int, Between(2)] = 2
 
     # ---- the server's state, and the classifier made of it -------------------------------------------------------------------
@@ -163,8 +161,7 @@ class PFedFDA(Method):
             return ones
         z, members = gaussian.split(rows.z, rows.y, rows.mask, rows.key, ctx.task.classes, self.folds)
         objective = gaussian.validation(z, members, gaussian.log_priors(ctx.info.counts), received)
-        search = lbfgs.search if self.beta_search == "code" else box.minimise
-        return torch.where(members.sum() > 0, search(objective, 0.5 * ones, settled=ctx.settled), 0.0)
+        return torch.where(members.sum() > 0, box.minimise(objective, 0.5 * ones, settled=ctx.settled), 0.0)
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)

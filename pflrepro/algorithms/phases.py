@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from pflrepro.errors import check_word
+from pflrepro.errors import UserError, check_range, check_word, in_short
 from pflrepro.settings import Settings
 from pflrepro.trees import Tree
 
 Kind = Literal["shared", "personal", "frozen", "received", "server"]
 KINDS = frozenset(get_args(Kind))
+Where = Literal["clients", "server", "adapt"]
+Samples = Literal["train", "valid", "test", "none"]
+Optimiser = Literal["sgd", "plain"]
+WORDS = {"where": get_args(Where), "data": get_args(Samples), "optimiser": get_args(Optimiser)}  # of a phase
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,12 @@ class Part:
     kind: Kind
     params: Tree
     buffers: Tree = field(default_factory=Tree)
+
+    def __post_init__(self) -> None:
+        check_word("kind of group", self.kind, KINDS)
+        for name in ("params", "buffers"):
+            if not isinstance(getattr(self, name), Tree):
+                raise UserError(f"{name} of a group must be a Tree, not {in_short(getattr(self, name))}")
 
 
 def as_kind(parts: Mapping[str, Part], kind: Kind, *groups: str) -> dict[str, Part]:
@@ -76,11 +86,13 @@ class Phase:
         scan: no training: `observe` gives sums, the engine adds them, `leave` uses them.
         stream: key of the batch order and draws; default where and data, so that two methods draw the same.
         optimiser: `sgd` with the run's momentum, or `plain` (no momentum, no weight decay of the run).
+
+    `UserError` for a word or number that is none of these.
     """
 
     name: str = "train"
-    where: Literal["clients", "server", "adapt"] = "clients"
-    data: Literal["train", "valid", "test", "none"] = "train"
+    where: Where = "clients"
+    data: Samples = "train"
     passes: int | None = None
     steps: int = 0
     batch: int = 0
@@ -91,7 +103,20 @@ class Phase:
     draws: Mapping[str, Draw] = field(default_factory=dict)
     scan: bool = False
     stream: str = ""
-    optimiser: Literal["sgd", "plain"] = "sgd"
+    optimiser: Optimiser = "sgd"
+
+    def __post_init__(self) -> None:
+        for name, words in WORDS.items():
+            check_word(f"{name} of the phase {self.name!r}", getattr(self, name), words)
+        for name in ("passes", "steps", "batch"):
+            value = getattr(self, name)
+            if value is not None or name != "passes":
+                whole = check_range(f"{name} of the phase {self.name!r}", value, 0, integer=True)
+                object.__setattr__(self, name, whole)
+        if isinstance(self.train, str):
+            raise UserError(
+                f"train of the phase {self.name!r} must be names of groups, ({self.train!r},), not {self.train!r}"
+            )
 
     @property
     def local(self) -> bool:
@@ -126,3 +151,22 @@ class Clock:
     @property
     def last(self) -> bool:
         return self.t == self.rounds - 1
+
+
+def phases_of(method: Any, clock: Clock, groups: Collection[str] = ()) -> list[Phase]:
+    """The phases of the round of `clock` by a method; `UserError` for what is none, and for a phase on the test data.
+
+    Args:
+        groups: those of the method's layout; where they are given, `UserError` for another one in a phase.
+    """
+    phases, whose = method.phases(clock), type(method).__name__
+    if not isinstance(phases, (list, tuple)) or not phases or not all(isinstance(each, Phase) for each in phases):
+        raise UserError(f"{whose}.phases must return a list of one Phase or more, not {in_short(phases)}")
+    for phase in phases:
+        if phase.data == "test":
+            raise UserError(
+                f"the phase {phase.name!r} of {whose} reads the test data, which no method may; valid: train, valid, none"
+            )
+        for name in (*(phase.train or ()), *phase.rate, *phase.decay) if groups else ():
+            check_word(f"group in the phase {phase.name!r} of {whose}", name, groups)
+    return list(phases)

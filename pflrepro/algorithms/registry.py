@@ -207,7 +207,7 @@ def _host(name: str) -> type[Method]:
     if ":" in name:
         return _load(name)
     if name not in ALGORITHMS and name not in VARIANTS:
-        raise unknown("algorithm", name, [*ALGORITHMS, *VARIANTS, *ALIASES])
+        raise unknown("algorithm", name, [*ALGORITHMS, *VARIANTS, *ALIASES], "a method of your own: module:Class")
     return _load(f"pflrepro.algorithms.{(ALGORITHMS | VARIANTS)[name].path}")
 
 

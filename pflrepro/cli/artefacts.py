@@ -159,7 +159,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="METHOD",
-        help="a method of your own beside the paper's, such as my_module:MyMethod (repeatable)",
+        help="a method of your own beside the paper's, such as my_module:MyMethod or 'my_module:MyMethod mu=0.1' (repeatable)",
     )
 
 

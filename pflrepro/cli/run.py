@@ -223,6 +223,7 @@ def summarise(runs: Sequence[Run], rule: str) -> dict[str, Any]:
     trained = [run for run in runs if run.rounds]
     return {
         "algorithm": runs[0].experiment.algorithm,
+        "measured": runs[0].experiment.data.measured,
         "accuracy": {
             "mean": spread.mean,
             "std": spread.std if spread.n > 1 else math.nan,
@@ -263,7 +264,7 @@ def _text(arguments: argparse.Namespace, summary: dict[str, Any]) -> str:
     )
     return "\n".join(
         [
-            f"{summary['algorithm']} on {arguments.dataset}: test accuracy {100 * accuracy['mean']:.2f}{spread} %"
+            f"{summary['algorithm']} on {arguments.dataset}: {summary['measured']} {100 * accuracy['mean']:.2f}{spread} %"
             f" ({accuracy['selection']}; per seed {seeds})",
             f"{summary['rounds']} rounds{pace}{where}{found}",
             *_diverged(summary, ""),
@@ -290,7 +291,7 @@ def _table(arguments: argparse.Namespace, summaries: Sequence[dict[str, Any]]) -
             }
         )
     diverged = [line for summary in summaries for line in _diverged(summary, f"{summary['algorithm']}: ")]
-    heading = f"test accuracy on {arguments.dataset}, {arguments.select}"
+    heading = f"{summaries[0]['measured']} on {arguments.dataset}, {arguments.select}"
     return "\n".join([heading, table(rows, list(rows[0])), *diverged])
 
 

@@ -152,6 +152,12 @@ def read_arrays(path: Path, name: str | None = None) -> Arrays:
         raise CorruptFile(f"{path} is corrupt: {error}") from None
 
 
+def names_in(path: Path) -> list[str]:
+    """The names of the arrays in an npz file that can be read."""
+    with np.load(path, allow_pickle=False) as archive:
+        return list(archive.files)
+
+
 def read_members(path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
     """The named arrays of an npz file, without pickles; optional ones only where they exist.
 

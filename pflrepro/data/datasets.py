@@ -24,7 +24,7 @@ from pflrepro.data.sets.pictures import PACS, TINY_IMAGENET, TINY_IMAGENET_110K
 from pflrepro.data.sets.sensors import HAR, HAR_INTERLEAVED, MITBIH
 from pflrepro.data.sets.text import AGNEWS, AGNEWS_PART, AMAZON, AMAZON_LABELLED, AMAZON_MATRIX
 from pflrepro.data.sets.types import Affine, DatasetSpec, Preset, SourceFile
-from pflrepro.errors import CorruptFile, MissingData, unknown
+from pflrepro.errors import CorruptFile, MissingData, UserError, unknown
 
 if TYPE_CHECKING:
     from pflrepro.data.arrays import Arrays
@@ -43,6 +43,8 @@ DATASETS: dict[str, DatasetSpec] = {spec.name: spec for spec in _SPECS}
 def find(name: str, datasets: Mapping[str, DatasetSpec] | None = None) -> DatasetSpec:
     """The spec of data set `name`, or of the file behind `file:FILE.npz`; `UserError` that lists the valid names, the nearest first."""
     known = DATASETS if datasets is None else datasets
+    if not isinstance(name, str):
+        raise UserError(f"a data set is a name or file:FILE.npz, not a {type(name).__name__}")
     if is_own(name) and datasets is None:
         return own_spec(name)
     if name not in known:

@@ -6,6 +6,7 @@ what and is tested on what is the partition's, `file:` ones included. A run's id
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from pflrepro.data.arrays import Arrays
 
 PREFIX = "file:"
+READ = ("x", "y", "group", "classes")
+log = logging.getLogger("pflrepro.data")
 # An MLP takes any shape; rate and rounds were chosen by trial on digits, no paper's.
 PRESET = preset("mlp", 10, lr=0.05, rounds=50)
 
 
 def is_own(name: str) -> bool:
     """Whether a data set's name is that of a file of one's own."""
-    return name.startswith(PREFIX)
+    return isinstance(name, str) and name.startswith(PREFIX)
 
 
 def path_of(name: str) -> Path:
@@ -52,9 +55,24 @@ def own_arrays(name: str) -> Arrays:
 
 @lru_cache(maxsize=1)
 def _read(name: str, path: Path, stamp: tuple[int, int, int]) -> Arrays:
-    from pflrepro.data.arrays import read_arrays
+    from pflrepro.data.arrays import names_in, read_arrays
 
-    arrays = read_arrays(path, name)
+    try:
+        arrays = read_arrays(path, name)
+    except CorruptFile as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise CorruptFile(
+            f"{path} has arrays of Python objects, such as text labels of a table: make numbers of them, "
+            "y, classes = pandas.factorize(labels), before np.savez"
+        ) from None
+    if strange := sorted({*names_in(path)} - {*READ}):
+        log.warning(
+            "%s has %s, which is not read: only %s are; who is tested on what is a partition's, file:WHO.npz included",
+            path.name,
+            ", ".join(strange),
+            ", ".join(READ),
+        )
     count = len(_class_names(arrays))
     if empty := set(range(count)).difference(arrays.labels()):
         raise CorruptFile(f"{path} has no sample of class {min(empty)}: labels count from 0, here to {count - 1}")

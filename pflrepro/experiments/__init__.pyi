@@ -19,7 +19,6 @@ from pflrepro.experiments import loading as loading
 from pflrepro.experiments import locks as locks
 from pflrepro.experiments import merging as merging
 from pflrepro.experiments import overrides as overrides
-from pflrepro.experiments import own_modules as own_modules
 from pflrepro.experiments import progress as progress
 from pflrepro.experiments import pruning as pruning
 from pflrepro.experiments import readings as readings

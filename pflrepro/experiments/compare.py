@@ -17,8 +17,8 @@ from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.result import Run
 from pflrepro.markup import latex, records
 from pflrepro.metrics.accuracy import spread
-from pflrepro.metrics.comparison import holm, paired
-from pflrepro.metrics.intervals import Interval, over_clients, over_seeds
+from pflrepro.metrics.comparison import holm, one_number, paired
+from pflrepro.metrics.intervals import Interval, over_seeds, over_weighted_clients
 from pflrepro.metrics.selection import Selected, check_enough, check_rule
 from pflrepro.notebook import display
 from pflrepro.style import new_figure, picture, style
@@ -87,7 +87,8 @@ class Compared:
         """One line a pair of labels: mean difference, its p and Holm's over all pairs, and what was tested.
 
         Over the seeds that both have, Student's paired t; with one such seed, signs of the clients' differences flipped at random. NaN,
-        with the reason, where there is no such seed, or the clients' test samples are not the same.
+        with the reason, where there is no such seed, where the clients' test samples are not the same, or where all clients share one
+        test set and one model, so that they are no sample of clients.
         """
         import pandas as pd
 
@@ -114,7 +115,7 @@ class Compared:
                     low, high = values.mean(0) - values.std(0), values.mean(0) + values.std(0)
                     axes.fill_between(rounds, low, high, alpha=0.2, linewidth=0, color=line.get_color())
             moment = "after local training" if after else "before local training"
-            axes.set(xlabel="round", ylabel=f"test accuracy {moment} (%)")
+            axes.set(xlabel="round", ylabel=f"{self.measured} {moment} (%)")
             axes.xaxis.get_major_locator().set_params(integer=True)
             axes.legend()
         return figure
@@ -134,9 +135,7 @@ class Compared:
             for label, line in self.table.iterrows()
         ]
         kinds = "; ".join(dict.fromkeys(self.table["interval"]))
-        said = [
-            f"test accuracy in %, {self.rule.title}; mean and population standard deviation over seeds; interval: {kinds}"
-        ]
+        said = [f"{self._said_of_rule}; mean and population standard deviation over seeds; interval: {kinds}"]
         return "\n".join([*(f"% {line}" for line in (*said, *self.diverged)), latex(pd.DataFrame(lines))])
 
     def _line(self, runs: Sequence[Run]) -> dict[str, Any]:
@@ -151,8 +150,9 @@ class Compared:
         if len(runs) > 1:
             found = over_seeds(values)
             return replace(found, low=max(found.low, 0.0), high=min(found.high, 100.0))
-        found = over_clients(self._correct(runs[0]), runs[0].history["test_samples"])
-        return replace(found, value=100 * found.value, low=100 * found.low, high=100 * found.high)
+        shares, samples = self._of_clients(runs[0])
+        found = over_weighted_clients(shares, samples)
+        return replace(found, low=math.nan, high=math.nan) if one_number(shares) else found
 
     def _test(self, one: str, other: str) -> dict[str, Any]:
         runs = {label: {run.experiment.seed: run for run in self.runs[label]} for label in (one, other)}
@@ -170,17 +170,32 @@ class Compared:
             found = paired(values[:, 0], values[:, 1], "t")
             name = "paired t" if found.test == "t" else "sign flips"
             return line | {"p": found.p, "test": f"{name} over {len(pairs)} seeds"}
-        tested = pairs[0][0].history["test_samples"] > 0
-        counts = [self._correct(run)[tested] for run in pairs[0]]
-        found = paired(*counts, "permutation")
+        clients = [self._of_clients(run) for run in pairs[0]]
+        if all(one_number(shares) for shares, _ in clients):
+            return line | {"test": "none: one seed, and one number for all clients"}
+        found = paired(*(shares * samples for shares, samples in clients), "permutation")
         return line | {"p": found.p, "pairs": found.pairs, "test": f"sign flips over {found.pairs} clients"}
+
+    @property
+    def measured(self) -> str:
+        """What the accuracies are: on test samples, or, where the partitions have `+validation`, on held-out training samples."""
+        return " and ".join(dict.fromkeys(run.experiment.data.measured for runs in self.runs.values() for run in runs))
+
+    @property
+    def _said_of_rule(self) -> str:
+        title = (
+            self.rule.title if self.measured == "test accuracy" else self.rule.title.partition(",")[0]
+        )  # without "on the test ..."
+        return f"{self.measured} in %, {title}"
 
     def _selected(self, run: Run) -> Selected:
         return self.rule(run.curve)
 
-    def _correct(self, run: Run) -> np.ndarray:
-        """Correct predictions a client, mean of the tests that the rule takes."""
-        return run.history["correct"][list(self._selected(run).places)].mean(0)
+    def _of_clients(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
+        """(accuracy in per cent, mean of the tests that the rule takes; test samples) of each client that has some."""
+        correct = run.history["correct"][list(self._selected(run).places)].mean(0)
+        samples = run.history["test_samples"]
+        return 100 * correct[samples > 0] / samples[samples > 0], samples[samples > 0]
 
     @property
     def diverged(self) -> list[str]:
@@ -199,11 +214,11 @@ class Compared:
         shown = [records([{name: _said(value, 2) for name, value in row.items()} for row in rows])]
         shown += [records([{name: _said(value, 3) for name, value in test.items()} for test in tests])] if tests else []
         shown += [f"<p>{escape(line)}</p>" for line in self.diverged]
-        return f"<p>test accuracy in %, {escape(self.rule.title)}</p>{''.join(shown)}"
+        return f"<p>{escape(self._said_of_rule)}</p>{''.join(shown)}"
 
     def _ipython_display_(self) -> None:
         display({"text/html": self._repr_html_(), "text/plain": repr(self)})
-        display(picture(self.curves(), "test accuracy over rounds"))
+        display(picture(self.curves(), f"{self.measured} over rounds"))
 
 
 def _said(value: Any, digits: int) -> str:

@@ -66,6 +66,11 @@ class DataConfig(Brief):
             )
         _set(self, {"partition": str(spec)})
 
+    @property
+    def measured(self) -> str:
+        """What an accuracy on it is: with `+validation` one on training samples that are held out."""
+        return "validation accuracy" if parse(self.partition).validation else "test accuracy"
+
     def _normalise(self) -> None:
         checked = {
             "clients": check_range("clients", self.clients, 1, MOST, integer=True),

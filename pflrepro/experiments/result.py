@@ -143,9 +143,10 @@ class Run:
         return f"Run({self._title()}: {reached}{apart}, id {self.id})"
 
     def _repr_html_(self) -> str:
+        measured = self.experiment.data.measured
         rows = {
-            "test accuracy, best round": f"{100 * self.accuracy():.2f} %",
-            "test accuracy, last round": f"{100 * self.accuracy('last_round'):.2f} %",
+            f"{measured}, best round": f"{100 * self.accuracy():.2f} %",
+            f"{measured}, last round": f"{100 * self.accuracy('last_round'):.2f} %",
             "rounds": f"{self.rounds} ({duration(self.seconds)})",
             "backend, device": f"{self.environment.get('backend', '?')}, {self.environment.get('device', '?')}",
             "run": self.id,

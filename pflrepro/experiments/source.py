@@ -18,7 +18,7 @@ from types import CodeType, EllipsisType, FunctionType, MappingProxyType, Member
 from typing import Any
 
 from pflrepro.experiments.bytecode import NOTES, describe_code, is_dunder, reads_of
-from pflrepro.experiments.own_modules import is_own, is_own_module, own_import
+from pflrepro.own_modules import is_own, is_own_module, own_import
 
 Entries = list[tuple[str, Any]]  # label, part
 # key -> (object, its own text, keys of its parts); the object is kept, for an address is a key only as long as it lives

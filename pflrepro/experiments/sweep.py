@@ -141,7 +141,10 @@ def sweep(
         )
     runs = [store.answer(job.id, job.experiment) for job in identified]
     if None in runs:
-        raise RunFailed("a run of the sweep is not in the store any more: another process or hand removed it")
+        raise RunFailed(
+            "a run of the sweep is not in the store: another process or hand removed it, or a file of your own says something else "
+            "by now than this session loaded (importlib.reload, or a new session)"
+        )
     return Runs(runs)
 
 

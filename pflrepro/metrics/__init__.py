@@ -3,10 +3,10 @@
 Names load their module on first use; nothing is imported here.
 
 * of a history: `accuracy` (pooled and plain curves), `selection` (rules that take one number from a curve), `curves` (rounds to a
-  threshold, convergence), `fairness` (spread over clients), `divergence` (where training came apart), `cost` (time, numbers sent,
-  operations, memory).
+  threshold, convergence), `fairness` (spread over clients), `divergence` (where training came apart), `cost` (time, numbers sent).
 * of models: `predictions` (labels and scores of a simulation's models), `classification` (macro-F1 of arrays),
-  `personalisation` (macro-F1 per client; GRP-FED's scores), `newcomers` (clients that come later; plain fine-tuning).
+  `personalisation` (macro-F1 per client; GRP-FED's scores), `newcomers` (clients that come later; plain fine-tuning),
+  `training_time` (where pFedFDA's local training spends its time).
 * of features and models, looked inside: `mdl` (description length of a layer's features), `leakage` (samples recovered from uploads,
   PSNR), `representations` (features of any layer, t-SNE, Fisher ratio, distances), `separation` (of classes and clients, silhouette),
   `theory` (pFedFDA's Theorem 1, divergences between domains), `toy` (FedBR's model that goes on with half of the classes).
@@ -29,7 +29,6 @@ _NAMES = {
     "iterations_to_convergence": ".curves",
     "select": ".selection",
     "bootstrap": ".intervals",
-    "over_clients": ".intervals",
     "over_seeds": ".intervals",
     "over_weighted_clients": ".intervals",
     "t_interval": ".intervals",

@@ -5,7 +5,6 @@ from pflrepro.metrics import comparison as comparison
 from pflrepro.metrics import cost as cost
 from pflrepro.metrics import curves as curves
 from pflrepro.metrics import divergence as divergence
-from pflrepro.metrics import effort as effort
 from pflrepro.metrics import fairness as fairness
 from pflrepro.metrics import intervals as intervals
 from pflrepro.metrics import lbfgs as lbfgs
@@ -21,6 +20,7 @@ from pflrepro.metrics import separation as separation
 from pflrepro.metrics import sets as sets
 from pflrepro.metrics import theory as theory
 from pflrepro.metrics import toy as toy
+from pflrepro.metrics import training_time as training_time
 from pflrepro.metrics.classification import macro_f1 as macro_f1
 from pflrepro.metrics.comparison import holm as holm
 from pflrepro.metrics.comparison import paired as paired
@@ -29,7 +29,6 @@ from pflrepro.metrics.curves import iterations_to_convergence as iterations_to_c
 from pflrepro.metrics.curves import rounds_to as rounds_to
 from pflrepro.metrics.fairness import client_spread as client_spread
 from pflrepro.metrics.intervals import bootstrap as bootstrap
-from pflrepro.metrics.intervals import over_clients as over_clients
 from pflrepro.metrics.intervals import over_seeds as over_seeds
 from pflrepro.metrics.intervals import over_weighted_clients as over_weighted_clients
 from pflrepro.metrics.intervals import t_interval as t_interval

@@ -103,6 +103,19 @@ def of_two_groups(a: Any, b: Any) -> float:
     return float(stats.permutation_test((a, b), apart, vectorized=True, **how).pvalue)
 
 
+def one_number(values: Any) -> bool:
+    """Whether all clients have the same, as of one model tested on one test set: one number then, and no sample of clients.
+
+    Of fewer than six nothing is decided anyway.
+
+    Example:
+        >>> one_number([0.5] * 6), one_number([0.5] * 5), one_number([0.5] * 5 + [0.6])
+        (True, False, False)
+    """
+    values = np.asarray(values)
+    return len(values) > 5 and bool((values == values[0]).all())
+
+
 def holm(p_values: Any) -> np.ndarray:
     """Holm's step-down adjusted p values [...], NaN stays NaN and counts for nothing.
 

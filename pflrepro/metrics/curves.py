@@ -53,21 +53,19 @@ def iterations_to_convergence(curve: Any, rounds: Any = None) -> int:
 
 
 def unfinished(curve: Any, rounds: Any = None) -> bool:
-    """Whether a curve still rises: its best lies in the last tenth of the rounds, and the last fifth is no accident.
+    """Whether a curve still rises: its best lies in the last fifth of the rounds, and that fifth is above the one before on average.
 
-    That is, the mean of the last fifth of the rounds is above that of the fifth before, where both were evaluated: of a curve that
-    swings, one high value at the end says nothing. The shares are ours.
+    The second is asked where both were evaluated: of a curve that swings, one high value at the end says nothing. The share is ours.
 
     Example:
         >>> unfinished([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]), unfinished([1, 8, 2, 8, 2, 8, 2, 8, 2, 1, 9])
         (True, False)
     """
     values, evaluated = _curve(curve, rounds)
-    last = evaluated[-1]
-    known = ~np.isnan(values)
-    if not known.any() or evaluated[np.nanargmax(values)] <= 0.9 * last:
-        return False
+    last, known = evaluated[-1], ~np.isnan(values)
     late, before = evaluated > 0.8 * last, (evaluated > 0.6 * last) & (evaluated <= 0.8 * last)
+    if not known.any() or not late[np.nanargmax(values)]:
+        return False
     late, before = late & known, before & known
     return not before.any() or bool(values[late].mean() > values[before].mean())
 

@@ -26,14 +26,14 @@ class ClientSpread(BriefArrays):
         mean: plain mean over clients.
         std: population standard deviation, unweighted [GPFL Table 3, LIB].
         variation: coefficient of variation, std over the pooled accuracy [GPFL Table 3, printed times 100].
-        worst, best: mean of the lowest and of the highest tenth of the clients' accuracies, see `worst_share`.
+        worst_tenth, best_tenth: mean of the lowest and of the highest tenth of the clients' accuracies, see `worst_share`.
     """
 
     mean: Any
     std: Any
     variation: Any
-    worst: Any
-    best: Any
+    worst_tenth: Any
+    best_tenth: Any
 
     def at(self, place: int) -> ClientSpread:
         """The numbers of one evaluation."""
@@ -45,7 +45,7 @@ def client_spread(history: Mapping[str, Any]) -> ClientSpread:
 
     Example:
         >>> found = client_spread({"correct": [[1, 6]], "test_samples": [4, 8]}).at(0)
-        >>> found.mean, found.std, found.worst, found.best
+        >>> found.mean, found.std, found.worst_tenth, found.best_tenth
         (0.5, 0.25, 0.25, 0.75)
     """
     each = per_client(history)
@@ -53,8 +53,8 @@ def client_spread(history: Mapping[str, Any]) -> ClientSpread:
         mean=mean_over_clients(history),
         std=std(each),
         variation=ratio(std(each), pooled(history)),
-        worst=worst_share(each),
-        best=-worst_share(-each),
+        worst_tenth=worst_share(each),
+        best_tenth=-worst_share(-each),
     )
 
 

@@ -45,27 +45,12 @@ def bootstrap(values: Any) -> Interval:
     return _resampled((_numbers(values),), _mean)
 
 
-def over_clients(correct: Any, samples: Any) -> Interval:
-    """The percentile interval of an accuracy when clients are resampled, each with its correct predictions and its test samples.
-
-    Clients without test samples are left out.
-
-    Args:
-        correct, samples: [N] of each client: sum_i correct_i / sum_i n_i [LIB].
-
-    Example, with accuracies of 1/2 and 3/4:
-        >>> found = over_clients([1, 3], [2, 4])
-        >>> round(found.value, 4), found.low, found.high
-        (0.6667, 0.5, 0.75)
-    """
-    return _resampled(_counts(correct, samples), _share)
-
-
 def over_weighted_clients(values: Any, weights: Any) -> Interval:
     """The percentile interval of a weighted mean over clients of any measure, when clients are resampled with their weights.
 
     Args:
-        values, weights: [N], weights positive: sum_i w_i v_i / sum_i w_i.
+        values, weights: [N], weights positive: sum_i w_i v_i / sum_i w_i. Accuracies with the numbers of test samples give the pooled
+            accuracy [LIB].
 
     Example, with a mean of 250:
         >>> found = over_weighted_clients([100.0, 300.0], [1, 3])
@@ -134,8 +119,8 @@ def _mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
     return values.mean(axis)
 
 
-def _share(correct: np.ndarray, samples: np.ndarray, axis: int = -1) -> np.ndarray:
-    return correct.sum(axis) / samples.sum(axis)
+def _share(sums: np.ndarray, weights: np.ndarray, axis: int = -1) -> np.ndarray:
+    return sums.sum(axis) / weights.sum(axis)
 
 
 def _numbers(values: Any) -> np.ndarray:
@@ -145,16 +130,3 @@ def _numbers(values: Any) -> np.ndarray:
     if not np.isfinite(array).all():
         raise UserError(f"an interval needs numbers, and {int((~np.isfinite(array)).sum())} of {array.size} are none")
     return array
-
-
-def _counts(correct: Any, samples: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(correct predictions, test samples) of the clients with test samples."""
-    correct, samples = np.asarray(correct, np.float64), np.asarray(samples, np.float64)
-    if correct.ndim != 1 or correct.shape != samples.shape:
-        raise UserError(f"correct predictions must be [clients], not {list(correct.shape)} for {list(samples.shape)}")
-    tested = samples > 0
-    if not tested.any():
-        raise UserError("no client has test samples: there is no accuracy")
-    if not ((correct >= 0) & (correct <= samples)).all():
-        raise UserError("correct predictions must lie between 0 and the client's test samples")
-    return correct[tested], samples[tested]

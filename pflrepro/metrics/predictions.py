@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from pflrepro.errors import UserError, check_word
+from pflrepro.errors import UserError
 from pflrepro.markup import BriefArrays
 from pflrepro.metrics.classification import predicted_labels
 from pflrepro.simulation.inspection import ROWS, ClientModel, check_replica, client_models, samples
@@ -27,7 +27,6 @@ from pflrepro.simulation.memory_order import fast_layout
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.trees import Tree
 
-ENSEMBLES = ("probabilities", "logits")
 MEMORY = 1 << 30  # bytes of activations that one pass of all models at once may take
 GLOBAL = -1  # the "client" whose model is the server's
 
@@ -44,7 +43,7 @@ class Predictions(BriefArrays):
         owner: [n] whose test part a sample is of.
         own_scores: [n, C] each sample's scores by its owner's model.
         pooled: int32 [N, n], what every client's model predicts for every sample.
-        ensemble: [n, C] the mean over all N models of their softmax outputs, or of their scores.
+        ensemble: [n, C] the mean over all N models of their softmax outputs (GRP-FED only says that outputs are ensembled [?]).
         global_scores: [n, C] of the server's model, as received before the training; None where the method has none.
         clients: N.
     """
@@ -71,9 +70,7 @@ class Predictions(BriefArrays):
         return predicted_labels(self.own_scores)
 
 
-def predict(
-    simulation: Simulation, index: int = 0, *, after: bool = False, ensemble: str = "probabilities"
-) -> Predictions:
+def predict(simulation: Simulation, index: int = 0, *, after: bool = False) -> Predictions:
     """The predictions of the clients' models of seed number `index`, as the method tests them (see `client_models`).
 
     Raises `UserError` if no client has test samples.
@@ -81,8 +78,6 @@ def predict(
     Args:
         after: False, before local training (adapted where the method adapts); True, after a further round's local training, run on
             copies.
-        ensemble: mean of softmax `probabilities` (recommended: GRP-FED only says that outputs are ensembled [?]) or of the raw
-            `logits` [LG-FedAvg, off].
 
     Example:
         >>> import pflrepro
@@ -95,7 +90,6 @@ def predict(
         0
     """
     check_replica(simulation, index)
-    check_word("kind of ensemble", ensemble, ENSEMBLES)
     sizes = simulation.federation.sizes("test")
     if not sizes.sum():
         raise UserError("no client has test samples: there is nothing to predict")
@@ -103,7 +97,7 @@ def predict(
     x, y = samples(simulation)
     owner = np.repeat(np.arange(len(models)), sizes)
     with torch.no_grad():
-        own, pooled, mean = _pooled(models, x, owner, ensemble, simulation.activations)
+        own, pooled, mean = _pooled(models, x, owner, simulation.activations)
         server = global_model(models)
         whole = None if server is None else server.scores(x).cpu().numpy()
     return Predictions(
@@ -143,7 +137,7 @@ def global_model(models: Sequence[ClientModel]) -> ClientModel | None:
 
 
 def _pooled(
-    models: Sequence[ClientModel], x: Tensor, owner: np.ndarray, ensemble: str, activations: int
+    models: Sequence[ClientModel], x: Tensor, owner: np.ndarray, activations: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(the owners' scores [n, C], all models' predictions [N, n], the ensemble [n, C]), gathered chunk by chunk."""
     whose = torch.as_tensor(owner, device=x.device)
@@ -153,8 +147,8 @@ def _pooled(
         part = whose[start : start + scores.shape[1]]
         start += scores.shape[1]
         own = scores[part, torch.arange(len(part), device=x.device)]
-        mean = (scores.softmax(-1) if ensemble == "probabilities" else scores).mean(0)
-        gathered.append(tuple(found.cpu().numpy() for found in (own, scores.argmax(-1).to(torch.int32), mean)))
+        found = (own, scores.argmax(-1).to(torch.int32), scores.softmax(-1).mean(0))
+        gathered.append(tuple(each.cpu().numpy() for each in found))
     own, predicted, mean = zip(*gathered, strict=True)
     return np.concatenate(own), np.concatenate(predicted, 1), np.concatenate(mean)
 

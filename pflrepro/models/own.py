@@ -12,6 +12,7 @@ the function in it, as that of a method of one's own.
 
 from __future__ import annotations
 
+import inspect
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,12 @@ def own_function(name: str) -> FunctionType:
 
 def own_plan(name: str, shape: tuple[int, ...], classes: int) -> Plan:
     """The layers that the function gives, checked."""
-    plan = own_function(name)(shape, classes)
+    function = own_function(name)
+    try:
+        inspect.signature(function).bind(shape, classes)
+    except TypeError as error:
+        raise UserError(f"model {name!r} must be a function (shape, classes): {error}") from None
+    plan = function(shape, classes)
     _check(plan, name)
     return {layer: list(modules) for layer, modules in plan.items()}
 

@@ -80,17 +80,6 @@ def _resnet18(name: str, title: str, least: int, **options: object) -> ModelEntr
     return _entry(name, title, ("image", least), _RESNET18, "residual:resnet18", **options)
 
 
-def _grpfed(name: str, title: str, blocks: tuple[int, int, int], **options: object) -> ModelEntry:
-    return _entry(
-        name, title, ("image", 8), (*_CIFAR, "fc1"), "residual:resnet_cifar", "pool", blocks=blocks, **options
-    )
-
-
-def _ecg(name: str, title: str, **options: object) -> ModelEntry:
-    splits = ("conv", "b1", "b2", "pool", "fc1")
-    return _entry(name, title, ("signal", 8), splits, "residual:resnet_ecg", "pool", **options)
-
-
 _ENTRIES = (
     _entry("mlp", "one hidden layer of 32", ("any", 1), ("fc1",), "networks:mlp"),
     _entry("cnn4", "the papers' four-layer CNN", ("image", 16), _LENET, "networks:cnn4"),
@@ -139,9 +128,15 @@ _ENTRIES = (
     _resnet18("resnet18-gn", "ResNet-18 with group norm, 32 channels a group", 32, norm="each:32"),
     _resnet18("resnet18-gn-small", "resnet18-gn with a 3x3 stem and no first pooling", 8, norm="each:32", stem="small"),
     _resnet18("pfedfda-resnet18", "resnet18-gn with one scale and shift a group (pFedFDA)", 32, norm="shared:32"),
-    _grpfed("resnet30", "GRP-FED's ResNet-30 read as 30 convolutions in blocks", (5, 5, 5)),
-    _grpfed("resnet30-gn", "resnet30 with group norm", (5, 5, 5), norm="groups:8"),
-    _grpfed("resnet30-layers", "GRP-FED's ResNet-30 read as 30 layers with weights", (5, 5, 4)),
+    _entry(
+        "resnet30",
+        "GRP-FED's ResNet-30 read as 30 convolutions in blocks",
+        ("image", 8),
+        (*_CIFAR, "fc1"),
+        "residual:resnet_cifar",
+        "pool",
+        blocks=(5, 5, 5),
+    ),
     _entry(
         "resnet20-gn",
         "ResNet-20 for CIFAR with group norm (in FedBR's code)",
@@ -152,27 +147,17 @@ _ENTRIES = (
         norm="groups:2",
         hidden=False,
     ),
-    _ecg("ecg-resnet", "GRP-FED's 5-layer 1-D ResNet (MIT-BIH)"),
-    _ecg("ecg-resnet-gn", "ecg-resnet with group norm", norm="groups:8"),
+    _entry(
+        "ecg-resnet",
+        "GRP-FED's 5-layer 1-D ResNet (MIT-BIH)",
+        ("signal", 8),
+        ("conv", "b1", "b2", "pool", "fc1"),
+        "residual:resnet_ecg",
+        "pool",
+    ),
     _entry("cct-7-3x1", "compact convolutional transformer (FedBR: CIFAR-100)", ("image", 8), _CCT, "transformer:cct"),
     _entry(
-        "cct-7-3x1-plain",
-        "cct-7-3x1 without dropout and stochastic depth",
-        ("image", 8),
-        _CCT,
-        "transformer:cct",
-        dropout=False,
-    ),
-    _entry(
         "fasttext", "fastText, mean over all positions (AG News)", ("tokens", 1), ("embedding", "fc1"), "text:fasttext"
-    ),
-    _entry(
-        "fasttext-valid",
-        "fasttext with the mean over tokens that are not padding",
-        ("tokens", 1),
-        ("embedding", "fc1"),
-        "text:fasttext",
-        valid_only=True,
     ),
     _entry(
         "har-cnn",

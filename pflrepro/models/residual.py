@@ -147,11 +147,11 @@ def resnet_cifar(
     """ResNet for CIFAR: 3x3 stem to 16 channels, three stages of 16, 32, 64 channels, K = 64.
 
     GRP-FED's "ResNet-30" is not of the form 6n + 2 [inferred]: read as 30 convolutions in residual blocks, `blocks`
-    = 5, 5, 5 (the body of ResNet-32, default), or as 30 layers with weights, 5, 5, 4. FedBR's released code holds 3, 3, 3 with
-    group norm of 2 groups [BR-code]. Shortcuts are parameter-free, as for CIFAR in the paper that introduced ResNets [inferred].
+    = 5, 5, 5 (the body of ResNet-32). FedBR's released code holds 3, 3, 3 with group norm of 2 groups [BR-code]. Shortcuts are
+    parameter-free, as for CIFAR in the paper that introduced ResNets [inferred].
 
     Args:
-        norm: `batch`, or `groups:8`, our choice where GRP-FED's network is wanted without running statistics [inferred].
+        norm: `batch` [inferred for GRP-FED], or `groups:2`.
         hidden: the head has a hidden layer of 64 [GRP; width ?], else it is linear.
     """
     channels, *_ = image(shape)
@@ -166,17 +166,15 @@ def resnet_cifar(
     return _initialised(plan)
 
 
-def resnet_ecg(shape: tuple[int, ...], classes: int, norm: str = "batch") -> Plan:
+def resnet_ecg(shape: tuple[int, ...], classes: int) -> Plan:
     """GRP-FED's "5-layer 1D ResNet" for ECG [GRP; layer shapes: inferred ?].
 
     Convolution of width 7, stride 2, to 32 channels; residual blocks of two convolutions of width 5 to 64 and to 128 channels, each
-    with stride 2 and a 1x1 shortcut with norm; global average pool, K = 128. The head has a hidden layer of 128 [GRP; width ?].
-
-    Args:
-        norm: `batch` [inferred], or `groups:8`, our choice.
+    with stride 2 and a 1x1 shortcut; batch norm [inferred]; global average pool, K = 128. The head has a hidden layer of 128 [GRP;
+    width ?].
     """
     channels, length = signal(shape)
-    layer = norm_layer(norm, dims=1)
+    layer = norm_layer("batch", dims=1)
     first = nn.Conv1d(channels, 32, 7, 2, padding=3, bias=False)
     plan = {
         "conv": [Reshape(channels, length), first, layer(32), nn.ReLU()],

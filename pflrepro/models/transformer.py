@@ -73,7 +73,7 @@ class SequencePool(nn.Module):
         return (self.score(x).softmax(1) * x).sum(1)
 
 
-def cct(shape: tuple[int, ...], classes: int, dropout: bool = True) -> Plan:
+def cct(shape: tuple[int, ...], classes: int) -> Plan:
     """CCT-7/3x1 of Compact-Transformers [BR-code]: base 3,757,569 parameters for 3x32x32, K = 256.
 
     One 3x3 convolution to 256 channels without bias, ReLU, 3x3 max-pooling with stride 2: a token a position, 256 for 32x32
@@ -81,17 +81,16 @@ def cct(shape: tuple[int, ...], classes: int, dropout: bool = True) -> Plan:
     Convolution Kaiming normal (fan in, as `kaiming_normal_` does by default [recalled]); linear layers truncated normal with
     std 0.02 and zero bias.
 
-    In training attention weights are dropped with probability 0.1, and the branches of block k (from 0) with 0.1 k / 6 a sample;
-    `dropout` False leaves both out.
+    In training attention weights are dropped with probability 0.1, and the branches of block k (from 0) with 0.1 k / 6 a sample.
     """
     channels, *sides = image(shape)
     height, width = ((side - 1) // 2 + 1 for side in sides)
     convolution = nn.Conv2d(channels, WIDTH, 3, padding=1, bias=False)
     nn.init.kaiming_normal_(convolution.weight)
     first = [convolution, nn.ReLU(), nn.MaxPool2d(3, 2, padding=1), Tokens(height * width, WIDTH)]
-    attention, path = (ATTENTION_DROPOUT, PATH_DROPOUT / (BLOCKS - 1)) if dropout else (0.0, 0.0)
+    paths = [PATH_DROPOUT / (BLOCKS - 1) * k for k in range(BLOCKS)]
     plan: Plan = {"tokens": first}
-    plan |= {f"block{k + 1}": [Encoder(WIDTH, HEADS, HIDDEN, attention, path * k)] for k in range(BLOCKS)}
+    plan |= {f"block{k + 1}": [Encoder(WIDTH, HEADS, HIDDEN, ATTENTION_DROPOUT, paths[k])] for k in range(BLOCKS)}
     plan |= {"pool": [nn.LayerNorm(WIDTH), SequencePool(WIDTH)], LOGITS: [nn.Linear(WIDTH, classes)]}
     for module in (m for row in plan.values() for top in row for m in top.modules()):
         if isinstance(module, nn.Linear):

@@ -7,8 +7,8 @@ other clients of one run, clients dealt anew to the two groups). It is kept or b
 not mean equal: three seeds have little power. A claim of several contrasts (`top`, `within`) has one p. Holm's p over all claims of the
 artefact stands beside it.
 
-*Still rising*: at fewer rounds than the paper's, a run whose best round lies in its last tenth, the last fifth of the rounds being
-better on average than the fifth before, is an unfinished curve; an ordering that it may turn is neither kept nor broken. It may not
+*Still rising*: at fewer rounds than the paper's, a run whose best round lies in the last fifth of its rounds, which is better on
+average than the fifth before, is an unfinished curve; an ordering that it may turn is neither kept nor broken. It may not
 where the number is a best round's, which more rounds can only raise, and raising it widens the difference: who is behind when its own
 curve is at its end stays behind one that still rises.
 """
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pflrepro.metrics.comparison import holm, of_two_groups, paired
+from pflrepro.metrics.comparison import holm, of_two_groups, one_number, paired
 from pflrepro.papers.claims import Claim, Contrast, Grid, Place, Sample, contrasts
 
 ALPHA = 0.05
@@ -209,18 +209,10 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
     if not all(np.array_equal(weights, other[1]) for other in found):
         return _Tested("none: one seed, and other clients")
     for_it, against = _sides(parts, bound)
-    if all(one_number(values, each) for values, _ in parts):
+    if each.endswith("clients") and all(one_number(values) for values, _ in parts):
         return _Tested(f"none: one seed, and one number for all {each}")
     compared = paired(weights * for_it, weights * against, "permutation")
     return _flips(compared.p, compared.pairs, compared.unequal, each)
-
-
-def one_number(values: np.ndarray, each: str) -> bool:
-    """Whether many clients have the same, as of one model that is tested on one test set: it is one number then.
-
-    Of fewer than six nothing is decided anyway.
-    """
-    return each.endswith("clients") and len(values) > 5 and bool((values == values[0]).all())
 
 
 def _flips(p: float, count: int, unequal: int, each: str) -> _Tested:

@@ -317,7 +317,7 @@ def time_share(part: str, clients: int | None = None) -> Measure:
 
     def of(evidence: Evidence) -> Value:
         def take(simulation: Simulation) -> Arrays:
-            from pflrepro.metrics.cost import time_shares
+            from pflrepro.metrics.training_time import time_shares
 
             chosen = None if clients is None else range(min(clients, simulation.task.clients))
             return vars(time_shares(simulation, clients=chosen))

@@ -212,7 +212,10 @@ def expected_rounds(experiment: Experiment) -> int:
 
 def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> float:
     """Expected seconds of a whole run, its clients shared out over the cores: training, tests, and adaptations before tests."""
-    from pflrepro.algorithms.phases import Clock  # which loads the framework: a plan that is remembered needs none
+    from pflrepro.algorithms.phases import (
+        Clock,
+        phases_of,
+    )  # which loads the framework: a plan that is remembered needs none
 
     settings, data, timing = experiment.settings, experiment.data, timings.of(experiment)
     samples = samples_of(experiment)
@@ -222,7 +225,7 @@ def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> f
     steps = settings.local_steps * data.clients or epoch * settings.local_epochs
     training = steps * timing.step * relative_cost(experiment.algorithm) + data.clients * timing.client
     method = experiment.method()
-    adapting = sum(phase.passes or 0 for phase in method.phases(Clock.of(settings, 0)) if phase.where == "adapt")
+    adapting = sum(phase.passes or 0 for phase in phases_of(method, Clock.of(settings, 0)) if phase.where == "adapt")
     passes = 2 if settings.evaluate_after else 1
     tested = official_tests(data.dataset) * data.clients or kept * spec.validation or samples * data.test_share
     testing = tested * timing.test * passes + adapting * epoch * timing.step

@@ -12,10 +12,11 @@ import numpy as np
 from pflrepro.errors import UserError
 from pflrepro.experiments.runs import Runs
 from pflrepro.markup import facts
+from pflrepro.metrics.comparison import one_number
 from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
 from pflrepro.papers.artefact import FIDELITIES, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.claims import Sample
-from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Outcome, one_number
+from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED, Outcome
 from pflrepro.papers.measures import Measure, Taken, Value
 from pflrepro.papers.numbers import PublishedNumber
 from pflrepro.papers.texts import mean_and_spread, number, span
@@ -204,7 +205,9 @@ class Cell:
             found = over_seeds(self.numbers)
             return *self._bounded(found.low, found.high), f"{found.method}, {len(self.numbers)} seeds"
         value = next((each for each in self.values.values() if math.isfinite(each.number)), None)
-        if value is None or len(value.counting[0]) < 2 or one_number(value.counting[0], value.each):
+        if value is None or len(value.counting[0]) < 2:
+            return math.nan, math.nan, ""
+        if value.each.endswith("clients") and one_number(value.counting[0]):
             return math.nan, math.nan, ""
         found = over_weighted_clients(*value.counting)
         return *self._bounded(found.low, found.high), f"bootstrap, {found.n} {value.each}"

@@ -291,7 +291,9 @@ class Studied:
         methods = f" --methods {keys}" if keys else ""
         keys = ",".join(column.key for column in self.trained_columns) if self.asked_columns else ""
         columns = f" --columns {shlex.quote(keys)}" if keys else ""
-        also = "".join(f" --also {self.artefact.row(key).algorithm}" for key in self.also)
+        own = [self.artefact.row(key) for key in self.also]
+        asked = [" ".join([row.algorithm, *(f"{name}={value}" for name, value in row.options)]) for row in own]
+        also = "".join(f" --also {shlex.quote(text)}" for text in asked)
         return f"pflrepro reproduce {self.artefact.id} --scale {self.scale.name}{seeds}{methods}{columns}{also}"
 
     def setting(self, column: Column) -> Setting:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.algorithms.registry import build_method, canonical_name, name_of
+from pflrepro.algorithms.registry import build_method, canonical_name, name_of, parse_options
 from pflrepro.errors import MissingData, Paused, RunFailed, UserError
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
@@ -56,7 +57,8 @@ class Study(Studied):
         artefact: its id, or one of one's own.
         methods: the rows to train, by key, label or method.
         columns: the columns to train, by key or label.
-        also: methods of one's own beside the paper's, classes, `module:Class` or registered names.
+        also: methods of one's own beside the paper's, classes, `module:Class` or registered names, with options where these are not
+            the class's own defaults: `my_module:MyMethod mu=0.1`.
     """
 
     def __init__(
@@ -236,10 +238,17 @@ def words(name: str, given: str | Sequence[str | type[Method]]) -> tuple[str, ..
 
 
 def _own_row(name: str, artefact: Artefact) -> Row:
-    """A row for a method of one's own, `module:Class` or the name of a registered one; `UserError` where there is none."""
-    known = canonical_name(name)
-    build_method(known)
-    key = known if known not in (*artefact.row_keys, *artefact.column_keys) else f"own {known}"
-    label = name.rsplit(":", 1)[-1]
+    """A row for a method of one's own, `module:Class` or the name of a registered one, with options behind it (`fedprox mu=0.1`).
+
+    `UserError` where there is none, or for an option that it has not.
+    """
+    method, *given = name.split() or [""]
+    known = canonical_name(method)
+    options = parse_options(known, given)
+    build_method(known, options)
+    text = " ".join([known, *given])
+    key = text if text not in (*artefact.row_keys, *artefact.column_keys) else f"own {text}"
+    label = " ".join([method.rsplit(":", 1)[-1], *given])
     taken = any(label == row.label for row in artefact.rows)
-    return make_row(f"{label} (own)" if taken else label, known, key=key, note="not of the paper")
+    made = make_row(f"{label} (own)" if taken else label, known, key=key, note="not of the paper")
+    return replace(made, options=tuple(options.items()))

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method
+from pflrepro.algorithms.phases import phases_of
 from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
 from pflrepro.models import build_model
@@ -102,7 +103,7 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
         simulation._scores(dispatcher.program(meter), replica, dispatcher.clock(settings.rounds))
     received, _ = dispatcher.receive(method, replica, one, SECOND)
     supplied = received.common.get("supplied", Tree())
-    phases = method.phases(dispatcher.clock(SECOND))
+    phases = phases_of(method, dispatcher.clock(SECOND))
     sizes = {name: meter.sizes[name] for name in ("base", "head")}
     return Cost(
         model=sum(sizes.values()),

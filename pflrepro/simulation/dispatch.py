@@ -15,6 +15,7 @@ from pflrepro.algorithms.task import Task
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError
 from pflrepro.settings import Settings
+from pflrepro.simulation.failing import pair_of
 from pflrepro.simulation.launch import Backend, Launch
 from pflrepro.simulation.participants import participants
 from pflrepro.simulation.program import TEST, Program
@@ -87,7 +88,7 @@ class Dispatcher:
     ) -> tuple[Tree, Tree]:
         """(what all of `ids` receive in round `t`, their rows); `reading`: see `Replica.states`."""
         cohort = self.participants(replica, ids, t)
-        common, own = method.send(replica.server, cohort)
+        common, own = pair_of(method.send(replica.server, cohort), method, "send")
         supplied = self.supplies[replica.seed].at(t)
         if supplied is not None:
             common = common | Tree(supplied=supplied)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dis
 import inspect
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FunctionType
+from typing import Any
+
+import torch
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.errors import RunFailed, UserError, at_line
+from pflrepro.errors import RunFailed, UserError, at_line, in_short
 from pflrepro.trees import Tree
 
 
@@ -33,21 +36,58 @@ def without_result(error: BaseException, method: Method) -> str:
     return f"; {' and '.join(found)} may return nothing" if found else ""
 
 
+def tree_of(given: Any, method: Method, hook: str) -> Tree:
+    """What a hook returned; `UserError` where it is no Tree of tensors."""
+    name = f"{type(method).__name__}.{hook}"
+    if not isinstance(given, Tree):
+        raise UserError(f"{name} must return a Tree, not {in_short(given)}")
+    wrong = next((entry for entry in _leaves(given) if not isinstance(entry[1], torch.Tensor)), None)
+    if wrong:
+        raise UserError(f"{name} returned {wrong[0]} = {in_short(wrong[1])}, a {type(wrong[1]).__name__} and no tensor")
+    return given
+
+
+def pair_of(given: Any, method: Method, hook: str) -> tuple[Tree, Tree]:
+    """The two Trees that a hook returned; `UserError` where it did not."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        what = "one Tree" if isinstance(given, Tree) else in_short(given)
+        raise UserError(f"{type(method).__name__}.{hook} must return two Trees, not {what}")
+    return tree_of(given[0], method, hook), tree_of(given[1], method, hook)
+
+
 def changed(server: Tree, changes: Tree, method: Method, hook: str) -> Tree:
     """`server` with the changes that a hook returned; `UserError` for what is no entry of it, or has another shape."""
-    name = f"{type(method).__name__}.{hook}"
-    if not isinstance(changes, Tree):
-        raise UserError(f"{name} must return a Tree of what changed in the server's state, not {changes!r}")
-    known, new = server.flat(), changes.flat()
-    unknown = sorted(new.keys() - known.keys())
-    if unknown:
-        raise UserError(
-            f"{name} returned {', '.join(unknown)}; the server's state has: {', '.join(sorted(known)) or '(nothing)'}"
-        )
+    known, new = server.flat(), tree_of(changes, method, hook).flat()
+    refuse_unknown(new, known, method, hook, "server's state")
     for entry, value in new.items():
         if value.shape != known[entry].shape:
+            name = f"{type(method).__name__}.{hook}"
             raise UserError(f"{name} returned {entry} of shape {[*value.shape]}, not {[*known[entry].shape]}")
     return server | changes
+
+
+def refuse_unknown(new: Iterable[str], known: Iterable[str], method: Method, hook: str, where: str) -> None:
+    """`UserError` where a hook returned entries that a state, `where`, has not."""
+    unknown = sorted({*new} - {*known})
+    if unknown:
+        raise UserError(
+            f"{type(method).__name__}.{hook} returned {', '.join(unknown)}; the {where} has: "
+            f"{', '.join(sorted(known)) or '(nothing)'}"
+        )
+
+
+def scores_of(given: Any, method: Method, rows: int, classes: int) -> torch.Tensor:
+    """What `predict` returned; `UserError` where it is no score a class and row."""
+    if not isinstance(given, torch.Tensor) or not given.is_floating_point() or tuple(given.shape) != (rows, classes):
+        found = f"{[*given.shape]} of {given.dtype}" if isinstance(given, torch.Tensor) else in_short(given)
+        raise UserError(f"{type(method).__name__}.predict must return scores [{rows}, {classes}], not {found}")
+    return given
+
+
+def _leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        path = f"{prefix}{name}"
+        yield from _leaves(value, f"{path}/") if isinstance(value, Tree) else [(path, value)]
 
 
 def _hooks_without_result(kind: type[Method]) -> Iterator[str]:

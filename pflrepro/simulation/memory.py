@@ -20,6 +20,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.task import Setup
 from pflrepro.errors import UserError
+from pflrepro.simulation.failing import tree_of
 from pflrepro.simulation.program import buffer_places
 from pflrepro.trees import Tree
 
@@ -93,8 +94,9 @@ class Kept:
     @classmethod
     def _of_few(cls, method: Method, setup: Setup, statistics: str) -> Kept:
         _, own = buffer_places(method, dict(setup.parts), statistics)
-        client = _bytes(method.init_client(setup, setup.info[0])) + _bytes(own)
-        return cls(_bytes(method.init_server(setup)), setup.clients * client)
+        client = tree_of(method.init_client(setup, setup.info[0]), method, "init_client")
+        server = tree_of(method.init_server(setup), method, "init_server")
+        return cls(_bytes(server), setup.clients * (_bytes(client) + _bytes(own)))
 
 
 def extrapolated(values: list[int], at: int) -> int:

@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Clock, Draw, Part, Phase
+from pflrepro.algorithms.phases import Clock, Draw, Part, Phase, phases_of
 from pflrepro.algorithms.task import Context, Differentiate, Settled, Task
 from pflrepro.data.augment import crop_and_flip
 from pflrepro.data.federation import Federation
 from pflrepro.settings import Settings
+from pflrepro.simulation.failing import pair_of, refuse_unknown, scores_of
 from pflrepro.simulation.schedule import AUGMENT, NETWORK
 from pflrepro.trees import Tree
 
@@ -42,7 +43,7 @@ class Program:
 
     def phases(self, clock: Clock) -> list[Phase]:
         """The method's phases of a round; where the network draws random numbers in training, every batch has a key for them."""
-        phases = self.method.phases(clock)
+        phases = phases_of(self.method, clock, self.kinds)
         if not (self.task.base.draws or self.task.head.draws):
             return phases
         key = {NETWORK: Draw("uniform", (2,))}
@@ -140,7 +141,9 @@ class Program:
 
         `objective` and `train_loss` are means over the gradients that it took for the method's `recorded` role; NaN without any.
         """
-        client, upload = self.method.finish(local, row.client, self.context(received, row, scalars))
+        left = self.method.finish(local, row.client, self.context(received, row, scalars))
+        client, upload = pair_of(left, self.method, "finish")
+        refuse_unknown(client.flat(), row.client.flat(), self.method, "finish", "client's state (init_client)")
         if "first" in row and "params" in upload:  # to the server it has moved as far, from the server's own
             first = row.first.only(upload.params)
             sent = received.common.params.only(first)
@@ -168,7 +171,7 @@ class Program:
         """`correct` predictions and summed cross-entropy `loss` of one test batch."""
         ctx = self.context(received, row, scalars)
         ctx = ctx.at(buffers=statistics.get(self.method.roles[-1], Tree()), role=self.method.roles[-1])
-        scores = self.method.predict(params, batch.x, ctx)
+        scores = scores_of(self.method.predict(params, batch.x, ctx), self.method, len(batch.y), self.task.classes)
         losses = F.cross_entropy(scores, batch.y, reduction="none")
         right = (scores.argmax(-1) == batch.y).to(self.dtype)
         return Tree(correct=(right * batch.mask).sum(), loss=torch.where(batch.mask > 0, losses, 0.0).sum())

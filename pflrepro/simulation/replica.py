@@ -10,6 +10,7 @@ import torch
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.task import Setup
+from pflrepro.simulation.failing import tree_of
 from pflrepro.simulation.memory import Place
 from pflrepro.simulation.program import LOSSES, buffer_places
 from pflrepro.trees import Tree, stack
@@ -92,8 +93,12 @@ class Replica:
         unknown = torch.full((setup.clients,), -1.0, dtype=setup.dtype, device=setup.device)
         return cls(
             seed=setup.seed,
-            server=method.init_server(setup),
-            clients=_filled(place, setup.clients, lambda i: method.init_client(setup, setup.info[i])),
+            server=tree_of(method.init_server(setup), method, "init_server"),
+            clients=_filled(
+                place,
+                setup.clients,
+                lambda i: tree_of(method.init_client(setup, setup.info[i]), method, "init_client"),
+            ),
             averaged=averaged,
             kept=_filled(place, setup.clients, lambda i: kept),
             absent=Tree(correct=unknown, loss=unknown.clone()),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from pflrepro.algorithms.contract import Method
-from pflrepro.algorithms.phases import Clock, Part
+from pflrepro.algorithms.phases import Clock, Part, phases_of
 from pflrepro.algorithms.task import Setup, Task
 from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError, check_range, in_short
@@ -99,7 +99,7 @@ def refuse_unfit_norm_batches(task: Task, method: Method, settings: Settings, cl
     """`UserError` where batch norm would train on one sample, or on incomplete batches, which are padded side by side."""
     if not (task.base.has_buffers or task.head.has_buffers):
         return
-    training = [phase for phase in method.phases(clock) if not phase.scan]
+    training = [phase for phase in phases_of(method, clock) if not phase.scan]
     if not settings.drop_last or settings.fit_batch or any(phase.drop_last is False for phase in training):
         raise UserError(
             "a network with batch norm needs drop_last=True and fit_batch=False: an incomplete batch has other statistics when padded"
@@ -110,7 +110,7 @@ def refuse_unfit_norm_batches(task: Task, method: Method, settings: Settings, cl
 
 def refuse_lost_adaptation(method: Method, settings: Settings) -> None:
     """`UserError` where clients adapt before the last test only, and some are absent then or the run may end before it."""
-    before, after = (method.phases(Clock.of(settings, t)) for t in (0, settings.rounds))
+    before, after = (phases_of(method, Clock.of(settings, t)) for t in (0, settings.rounds))
     late = {phase.name for phase in after if phase.where == "adapt"} - {phase.name for phase in before}
     if late and settings.receivers == "selected" and settings.mean_participation < 1:
         raise UserError(
@@ -141,7 +141,7 @@ def refuse_idle_clients(method: Method, federation: Federation, settings: Settin
     For runs: a simulation by itself may stand still, as the conformance suite asks of it.
     """
     federation = federation.hold_out(method.holdout)
-    phases = [phase for phase in method.phases(Clock.of(settings, 0)) if phase.local and phase.data == "train"]
+    phases = [phase for phase in phases_of(method, Clock.of(settings, 0)) if phase.local and phase.data == "train"]
     idle = idle_clients(federation, phases, settings)
     batch = min((phase.batch or settings.batch_size for phase in phases), default=0)
     facts = f"fewer than a batch of {batch}; a smaller batch_size, or fit_batch, lets small clients train"

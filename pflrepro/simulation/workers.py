@@ -12,6 +12,7 @@ import hashlib
 import io
 import itertools
 import logging
+import marshal
 import os
 import pickle
 import tempfile
@@ -22,6 +23,7 @@ from dataclasses import replace
 from functools import lru_cache
 from multiprocessing import parent_process
 from multiprocessing.util import Finalize
+from types import CodeType
 from typing import Any, BinaryIO
 
 import cloudpickle
@@ -30,8 +32,9 @@ import torch
 from loky import get_reusable_executor
 from loky.process_executor import BrokenProcessPool
 
+from pflrepro import own_modules
 from pflrepro.data.federation import Federation
-from pflrepro.errors import RunFailed
+from pflrepro.errors import RunFailed, UserError
 from pflrepro.simulation.heap import keep_freed_memory
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.lifetime import follow, scratch, shielded, wake_stopped
@@ -71,8 +74,7 @@ class Workers:
 
         A group is packed when its turn comes, and what comes back is put away at once: of many rows few are on their way.
         """
-        light = replace(program, federation=_without_samples(program.federation))
-        blob = packed((work, light))
+        blob = _packed_as_loaded((work, replace(program, federation=_without_samples(program.federation))))
         x = program.federation.x
         place = (self._file_of(program.federation), tuple(x.shape), x.dtype)
         # with the file of the samples, in which alone two federations may differ
@@ -138,9 +140,12 @@ class Workers:
 
 
 class _Packer(cloudpickle.Pickler):
-    """Tensors travel as arrays: their own way of pickling writes an archive a tensor, ten times slower."""
+    """Tensors travel as arrays, for their own way of pickling writes an archive a tensor, ten times slower; code with the name of its
+    file, which cloudpickle leaves out and messages want."""
 
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, CodeType):
+            return marshal.loads, (marshal.dumps(value, 2),)  # a later format writes the same code in several ways
         if isinstance(value, torch.Tensor) and value.device.type == "cpu":
             return torch.from_numpy, (value.detach().numpy(),)
         return super().reducer_override(value)
@@ -151,6 +156,23 @@ def packed(value: Any) -> bytes:
     buffer = io.BytesIO()
     _Packer(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
+
+
+def _packed_as_loaded(value: Any) -> bytes:
+    """`packed`, with classes and functions of the user's modules by their code: the workers would import what a file says by now, or
+    what it said when they imported it first."""
+    modules = own_modules.loaded()
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return packed(value)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise UserError(
+            f"the method cannot be sent to worker processes, take one worker (--workers 1): {error}"
+        ) from None
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _written(tree: Tree) -> str:

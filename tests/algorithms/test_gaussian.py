@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.func import vmap
 
-from pflrepro.algorithms import box, gaussian, lbfgs
+from pflrepro.algorithms import box, gaussian
 from pflrepro.trees import Tree, stack
 
 CLASSES, SIZE = 4, 6
@@ -202,31 +201,27 @@ def test_the_search_agrees_with_scipy(coefficients: str, shift: float) -> None:
 
 
 @pytest.mark.parametrize("coefficients", ["single", "separate"])
-@pytest.mark.parametrize("search", [box.minimise, lbfgs.search])
-def test_many_searches_at_once(coefficients: str, search: Callable[..., Tensor]) -> None:
+def test_many_searches_at_once(coefficients: str) -> None:
     problems = [problem(seed, shift=0.5 + seed) for seed in range(4)]
 
     def solve(p: Tree) -> Tensor:
-        return search(objective(p), start(coefficients))
+        return box.minimise(objective(p), start(coefficients))
 
     close(vmap(solve)(stack(problems)), torch.stack([solve(p) for p in problems]), 1e-10)
 
 
 @pytest.mark.parametrize("coefficients", ["single", "separate"])
-@pytest.mark.parametrize(("search", "longest"), [(box.minimise, box.STEPS), (lbfgs.search, lbfgs.TURNS)])
-def test_a_search_that_may_look_ends_early_with_the_same_bits(
-    coefficients: str, search: Callable[..., Tensor], longest: int
-) -> None:
+def test_a_search_that_may_look_ends_early_with_the_same_bits(coefficients: str) -> None:
     evaluate, calls = objective(problem(1)), []
 
     def counted(beta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         calls.append(beta)
         return evaluate(beta)
 
-    full = search(counted, start(coefficients))
+    full = box.minimise(counted, start(coefficients))
     taken = len(calls)
-    early = search(counted, start(coefficients), settled=bool)
-    assert torch.equal(early, full) and len(calls) - taken < taken == longest + 1
+    early = box.minimise(counted, start(coefficients), settled=bool)
+    assert torch.equal(early, full) and len(calls) - taken < taken == box.STEPS + 1
 
 
 def quadratic(centre: list[float], matrix: list[list[float]]) -> box.Evaluate:
@@ -253,120 +248,3 @@ def test_a_saddle_is_left() -> None:
     value = box.minimise(quadratic([0.4, 0.5], [[2, 0], [0, -1]]), start("separate"))
     assert value[0] == pytest.approx(0.4, abs=1e-4) and float(value[1]) in (0.0, 0.5, 1.0)
     assert float(box.minimise(quadratic([0.45], [[-1.0]]), start("single"))) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("curvature", "minimum", "found"),
-    [
-        (10.0, 0.95, 1.0),  # slope -4.5: the first point is 1.5; the loss at 1 is far lower, and there the search ends
-        (10.0, 0.6, 0.6),  # slope -1: 1.5 again, but the loss at 1 is higher
-        (1.0, 0.7, 0.7),  # slope -0.2: 0.7 lies inside
-        (10.0, 0.02, 0.0),  # likewise at the other border
-    ],
-)
-def test_the_first_point_of_the_codes_search(curvature: float, minimum: float, found: float) -> None:
-    evaluate = quadratic([minimum], [[curvature]])
-    assert float(lbfgs.search(evaluate, start("single"))) == pytest.approx(found, abs=1e-9)
-    assert float(box.minimise(evaluate, start("single"))) == pytest.approx(minimum, abs=1e-9)
-
-
-def test_the_codes_search_with_two_coefficients() -> None:
-    """Slopes -4.5 and 0.3, |g|_1 = 4.8: the first point is (1.4375, 0.4375); the first coordinate stays out, the second goes on."""
-    found = lbfgs.search(quadratic([0.95, 0.2], [[10, 0], [0, 1]]), start("separate"))
-    close(found, [1.0, 0.2], 1e-9)
-
-
-def test_the_codes_first_step_may_be_lengthened_out_of_the_box() -> None:
-    """f = -0.1 u + 0.390625 u^4, u = x - 1/2, is lowest at 0.9. The first point is 0.6, with 98 % of the first slope: too steep, so
-    that the step is lengthened by interpolation to 6.7 times itself. There f is that at 1, lower than at 0.5, and without slope."""
-
-    def evaluate(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        u = x - 0.5
-        return (-0.1 * u + 0.390625 * u**4).sum(), -0.1 + 1.5625 * u**3, 4.6875 * u[:, None] ** 2
-
-    assert float(lbfgs.search(evaluate, start("single"))) == 1.0
-    assert float(box.minimise(evaluate, start("single"))) == pytest.approx(0.9, abs=1e-4)
-
-
-def test_the_codes_search_ends_where_the_slope_is_small() -> None:
-    """Slopes: 4e-4, at the first point 98 % of it, at ten times the step 80 %, which is level enough, and below 1e-3."""
-    assert float(lbfgs.search(quadratic([0.52], [[0.02]]), start("single"))) == pytest.approx(0.504, abs=1e-12)
-
-
-# ---- the released code's search beside PyTorch's optimiser -----------------------------------------------------------------------
-def released(evaluate: box.Evaluate, x0: Tensor) -> Tensor:
-    """What the released code calls, by `torch.optim.LBFGS` an iteration a call.
-
-    At most ten; it ends where no slope is above 1e-3, which the released code does not ask before the first iteration and PyTorch
-    would, and at the x before where x or the value change by at most 1e-9; a line search has 25 evaluations behind its first.
-    """
-    x = torch.nn.Parameter(x0.clone())
-    options = {"tolerance_grad": 0.0, "tolerance_change": 1e-9, "history_size": 100, "line_search_fn": "strong_wolfe"}
-    optimiser = torch.optim.LBFGS([x], lr=1, max_iter=1, max_eval=26, **options)
-
-    def closure() -> Tensor:
-        inside = x.detach().clamp(0, 1)
-        value, gradient, _ = evaluate(inside)
-        x.grad = gradient * (inside == x.detach())
-        return value
-
-    for _ in range(10):
-        before, value = x.detach().clone(), closure()
-        optimiser.step(closure)
-        change = closure() - value
-        if (x - before).abs().max() <= 1e-9 or change.abs() <= 1e-9:
-            return before.clamp(0, 1)
-        if x.grad.abs().max() <= 1e-3:
-            break
-    return x.detach().clamp(0, 1)
-
-
-@pytest.mark.parametrize("coefficients", ["single", "separate"])
-def test_the_codes_search_is_pytorchs(coefficients: str) -> None:
-    """On made-up clients; some end at a border though the minimum is not near."""
-    left = 0
-    for seed in range(21):
-        evaluate = objective(problem(seed, shift=(0.1, 0.5, 2.0)[seed % 3], scale=0.7))
-        found = lbfgs.search(evaluate, start(coefficients), settled=bool)
-        close(found, released(evaluate, start(coefficients)), 1e-9)
-        lowest = box.minimise(evaluate, start(coefficients))
-        left += bool((((found == 0) | (found == 1)) & ((found - lowest).abs() > 0.1)).any())
-    assert left > 0
-
-
-def test_the_codes_search_on_quadratics_is_pytorchs() -> None:
-    """Drawn once, not sought: where a trial lies on a border but for rounding, the two may part."""
-    draw = np.random.default_rng(0)
-    for _ in range(100):
-        (x, y), (a, b), r = draw.uniform(-2, 3, 2), np.exp(draw.uniform(-3, 5, 2)), draw.uniform(-0.95, 0.95)
-        cross = r * math.sqrt(a * b)
-        both, one = quadratic([x, y], [[a, cross], [cross, b]]), quadratic([x], [[a]])
-        for evaluate, at in ((both, start("separate")), (one, start("single"))):
-            close(lbfgs.search(evaluate, at, settled=bool), released(evaluate, at), 1e-9)
-
-
-def test_the_minimum_of_a_cubic() -> None:
-    """t^3 - t from its ends 0 and 1: 1 / sqrt 3, or the border; between two equal points without slope: the middle."""
-
-    def point(t: float, value: float, slope: float) -> Tree:
-        return Tree(t=t, value=value, slope=slope).map(lambda number: torch.tensor(number, dtype=torch.float64))
-
-    a, b = point(0.0, 0.0, -1.0), point(1.0, 0.0, 2.0)
-    low, high = point(0.0, 0.0, 0.0).t, point(1.0, 0.0, 0.0).t
-    for ends in ((a, b), (b, a)):
-        close(lbfgs._cubic(*ends, low, high), 3**-0.5)
-        close(lbfgs._cubic(*ends, low, 0.5 * high), 0.5)
-    close(lbfgs._cubic(point(1.0, 3.0, 0.0), point(2.0, 3.0, 0.0), high, 2 * high), 1.5)
-
-
-def test_the_codes_search_has_ten_iterations() -> None:
-    """A curved valley, whose floor is not reached in ten."""
-
-    def valley(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        bend, rest = x[1] - x[0] ** 2, 0.2 - x[0]
-        gradient = torch.stack([-4000 * bend * x[0] - 2 * rest, 2000 * bend])
-        return 1000 * bend**2 + rest**2, gradient, torch.eye(2, dtype=x.dtype)
-
-    found = lbfgs.search(valley, start("separate"))
-    close(found, released(valley, start("separate")), 1e-9)
-    assert valley(found)[1].abs().max() > lbfgs.FLAT

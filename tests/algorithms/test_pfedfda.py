@@ -222,7 +222,6 @@ def test_it_learns(digits, simulate) -> None:
     "options",
     [
         {"coefficients": "two"},
-        {"beta_search": "scipy"},
         {"folds": 1},
     ],
 )

@@ -28,7 +28,6 @@ KINDS = {
     "lda": ("lda:0.5", 5),
     "lda-flat": ("lda-flat:0.5", 5),
     "long-tail": ("long-tail:0.7,0.5", 4),
-    "long-tail-geometric": ("long-tail-geometric:0.7,0.5,5", 4),
     "counts": ("counts:{counts}", None),
     "group": ("group", None),
     "group-classes": ("group-classes:2", None),

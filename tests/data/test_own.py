@@ -10,7 +10,7 @@ import pytest
 import pflrepro
 from pflrepro.data.datasets import find, load_arrays
 from pflrepro.data.sets.types import PIXELS, RAW
-from pflrepro.errors import UserError
+from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.identity import run_id
 
 X = np.random.default_rng(0).standard_normal((60, 4)).astype("float32")
@@ -82,3 +82,22 @@ def test_odd_files_are_refused_in_one_line(tmp_path: Path, arrays: dict[str, np.
 def test_an_unknown_name_says_how_own_data_are_named() -> None:
     with pytest.raises(UserError, match=r"unknown data set 'mine' \(data of your own: file:FILE.npz\); valid: "):
         find("mine")
+
+
+def test_what_is_not_read_of_a_file_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    find(written(tmp_path))
+    assert not caplog.messages
+    find(written(tmp_path, "split", split=Y // 2, person=Y))
+    [said] = caplog.messages
+    assert said.startswith("split.npz has person, split, which is not read: only x, y, group, classes are")
+
+
+def test_text_labels_of_a_table_are_told_how_to_become_numbers(tmp_path: Path) -> None:
+    with pytest.raises(CorruptFile, match=r"has arrays of Python objects, .* y, classes = pandas.factorize\(labels\)"):
+        find(written(tmp_path, y=np.array(["a", "b", "c"] * 20, dtype=object)))
+
+
+@pytest.mark.parametrize("given", [None, X])
+def test_data_are_named_and_not_given(given: object) -> None:
+    with pytest.raises(UserError, match=r"a data set is a name or file:FILE.npz, not a (NoneType|ndarray)"):
+        experiment(given)

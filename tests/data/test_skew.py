@@ -30,7 +30,6 @@ SPECS = (
     "lda-flat:0.1",
     "fixed-size:0.1,2",
     "long-tail:0.7,0.5",
-    "long-tail-geometric:0.8,0.5,2",
     "dirichlet:0.3",
 )
 
@@ -144,16 +143,6 @@ def test_a_class_that_runs_out_passes_its_deficit_on() -> None:
     assert sizes.sum(1).tolist() == [505, 505] and sizes.sum(0).tolist() == [10, 1000]
 
 
-def test_the_literal_sizes_have_a_floor() -> None:
-    totals = sizes_of("long-tail-geometric:0.7,0.5,100", np.full(10, 6000), 50).sum(1)
-    assert totals.sum() == 60_000 and totals[-1] == 100 and (np.diff(totals) <= 0).all()
-    steep = totals[totals > 110].astype(float)
-    np.testing.assert_allclose(steep[1:] / steep[:-1], 0.7, atol=0.01)
-    assert 15_000 < totals[0] < 18_000
-    even = sizes_of("long-tail-geometric:1,0.5,1", np.full(10, 100), 7).sum(1)
-    assert even.max() - even.min() == 1
-
-
 # ---- errors and pins ---------------------------------------------------------------------------------------------------------
 
 
@@ -162,7 +151,6 @@ def test_the_literal_sizes_have_a_floor() -> None:
     [
         ("fixed-size:0.1,26", {}, "4 clients with 26 samples each need 104 samples; there are 100"),
         ("fixed-size:0.1,5", {"min_size": 6}, "gives the smallest 5 samples, fewer than min_size = 6"),
-        ("long-tail-geometric:0.5,0.5,26", {}, "4 clients with 26 samples each need 104 samples; there are 100"),
         ("long-tail:0.1,0.5", {"min_size": 20}, "fewer than min_size = 20"),
         ("pfedfda-dirichlet:0.5", {}, "4 clients with min_size = 63 samples each need 252 samples; there are 100"),
         ("lda:0.1", {"min_size": 26}, "need 104 samples"),
@@ -180,7 +168,6 @@ GOLDEN = {
     "lda-flat:0.1": "f08fc2d9f2564f6a",
     "fixed-size:0.1,63": "bdef974fe794660f",
     "long-tail:0.7,0.5": "31cd963a88f1a03c",
-    "long-tail-geometric:0.7,0.5,10": "77f42993fcbf5118",
     "pfedfda-dirichlet:0.5": "f666e19d3ae1429e",
     "group-dirichlet:0.5": "5f5bfd44c6bdecaa",
     "dirichlet:0.1+of=20+train-share=0.5": "e0ec80dda9472971",

@@ -15,7 +15,7 @@ from pflrepro.experiments.compare import compare
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.result import Run
 from pflrepro.metrics.comparison import paired
-from pflrepro.metrics.intervals import over_clients, t_interval
+from pflrepro.metrics.intervals import over_weighted_clients, t_interval
 
 SAMPLES = np.array([10, 30, 0])
 
@@ -103,9 +103,39 @@ def test_one_seed_is_compared_over_clients() -> None:
     assert line["difference"] == pytest.approx(100 * (37 - 24) / 40)
     assert (line["p"], line["test"], line["pairs"]) == (0.5, "sign flips over 2 clients", 2), "one has no test samples"
     assert math.isnan(found.table.loc["fedavg", "spread"])
-    interval = over_clients([9, 28, 0], SAMPLES)
+    interval = over_weighted_clients(np.array([9, 28]) / SAMPLES[:2], SAMPLES[:2])
     assert found.table.loc["fedavg", "low"] == pytest.approx(100 * interval.low)
     assert found.table.loc["fedavg", "interval"] == "bootstrap, 2 clients"
+
+
+def test_one_model_on_one_test_set_is_one_number_and_no_sample_of_clients() -> None:
+
+    def shared(run: Run, correct: int) -> Run:
+        six = {"correct": np.full((1, 6), correct), "test_samples": np.full(6, 10)}
+        return replace(run, history=run.history | six)
+
+    row = [[0, 0, 0]]
+    found = compare([shared(finished(row), 9), shared(finished(row, algorithm="local"), 4)])
+    [line] = found.tests.to_dict("records")
+    assert (
+        line["difference"] == 50.0
+        and math.isnan(line["p"])
+        and line["test"] == "none: one seed, and one number for all clients"
+    )
+    assert math.isnan(found.table.loc["fedavg", "low"])
+
+
+def test_accuracies_on_held_out_training_samples_are_called_so() -> None:
+    row = [[9, 28, 0]]
+    held = [finished(row, algorithm=name, partition="iid+validation=0.2") for name in ("fedavg", "local")]
+    said = compare(held)
+    assert "% validation accuracy in %, maximum over rounds; mean" in said.to_latex()
+    assert said.curves().axes[0].get_ylabel().startswith("validation accuracy")
+    assert (
+        "test accuracy in %, maximum over rounds, on the test splits (as the papers do)"
+        in compare([finished(row)])._repr_html_()
+    )
+    assert compare([held[0], finished(row)]).measured == "validation accuracy and test accuracy"
 
 
 def test_what_has_no_common_seed_or_other_clients_is_not_tested() -> None:

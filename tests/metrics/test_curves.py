@@ -56,7 +56,8 @@ def test_fedbr_table_1_s_factors_recomputed() -> None:
     ("curve", "rounds", "rises"),
     [
         ([*range(11)], None, True),
-        ([*range(9), 10, 8], None, False),  # the best is before the last tenth
+        ([*range(9), 10, 8], None, True),  # one test below the best says nothing of an end
+        ([*range(8), 10, 8, 9], None, False),  # the best is before the last fifth
         ([1, 8, 2, 8, 2, 8, 2, 8, 2, 1, 9], None, False),  # one high value at the end of a curve that swings
         ([float("nan"), *range(1, 11)], None, True),
         ([0, 14, 16], [0, 20, 40], True),  # nothing was tested in the fifth before

@@ -24,7 +24,6 @@ LIGHT = (
 MODULES = (
     *LIGHT,
     *(
-        "effort",
         "leakage",
         "mdl",
         "newcomers",
@@ -33,6 +32,7 @@ MODULES = (
         "representations",
         "separation",
         "toy",
+        "training_time",
     ),
 )
 

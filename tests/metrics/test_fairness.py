@@ -61,8 +61,8 @@ def test_from_a_history() -> None:
     spread = fairness.client_spread(HISTORY)
     np.testing.assert_allclose(spread.mean, [0.1, 0.7, 0.7])
     np.testing.assert_allclose(spread.std, [0, 0.2, 0.2], atol=1e-15)
-    np.testing.assert_allclose(spread.worst, [0.1, 0.5, 0.5])
-    np.testing.assert_allclose(spread.best, [0.1, 0.9, 0.9])
+    np.testing.assert_allclose(spread.worst_tenth, [0.1, 0.5, 0.5])
+    np.testing.assert_allclose(spread.best_tenth, [0.1, 0.9, 0.9])
     best = fairness.at_best_round(HISTORY)
     assert (best.mean, best.std) == pytest.approx((0.7, 0.2))
     assert best.variation == pytest.approx(0.25)  # 0.2 / 0.8: the second test, not the third, of 0.2 / 0.6

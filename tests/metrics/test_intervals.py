@@ -11,7 +11,6 @@ from scipy import stats
 from pflrepro.errors import UserError
 from pflrepro.metrics.intervals import (
     bootstrap,
-    over_clients,
     over_seeds,
     over_weighted_clients,
     t_interval,
@@ -46,18 +45,15 @@ def test_the_same_values_give_the_same_interval() -> None:
 
 
 def test_clients_are_resampled_with_their_samples() -> None:
-    pooled = over_clients(CORRECT, SAMPLES)
+    """Shares weighted by samples are the pooled accuracy; what is no share is resampled alike."""
+    pooled = over_weighted_clients(CORRECT / SAMPLES, SAMPLES)
     assert pooled.value == pytest.approx(CORRECT.sum() / SAMPLES.sum())
     draws = generator(1, "test")
     chosen = draws.integers(0, 40, (9999, 40))
     ratios = CORRECT[chosen].sum(1) / SAMPLES[chosen].sum(1)
-    assert [pooled.low, pooled.high] == pytest.approx(np.quantile(ratios, [0.025, 0.975]), abs=4e-3)
-
-
-def test_clients_without_test_samples_do_not_count() -> None:
-    with_empty = np.append(CORRECT, 0), np.append(SAMPLES, 0)
-    assert over_clients(*with_empty) == over_clients(CORRECT, SAMPLES)
-    assert over_clients(*with_empty).n == 40
+    assert [pooled.low, pooled.high] == pytest.approx(np.quantile(ratios, [0.025, 0.975]), abs=4e-3) and pooled.n == 40
+    moved = over_weighted_clients(CORRECT / SAMPLES - 5.0, SAMPLES)
+    assert [moved.low, moved.high] == pytest.approx([pooled.low - 5.0, pooled.high - 5.0])
 
 
 def test_student_s_interval_is_scipy_s() -> None:
@@ -84,10 +80,10 @@ def test_one_value_has_no_interval_and_equal_ones_have_a_point() -> None:
     one = [
         bootstrap([0.5]),
         t_interval([0.5]),
-        over_clients([5], [10]),
+        over_weighted_clients([0.5], [10]),
     ]
     assert all(found.value == 0.5 and math.isnan(found.low) and math.isnan(found.high) for found in one)
-    for same in (bootstrap([0.1, 0.1, 0.1]), over_clients([1, 3], [10, 30])):
+    for same in (bootstrap([0.1, 0.1, 0.1]), over_weighted_clients([0.1, 0.1], [10, 30])):
         assert same.low == same.value == same.high == pytest.approx(0.1)
 
 
@@ -96,24 +92,10 @@ def test_one_value_has_no_interval_and_equal_ones_have_a_point() -> None:
     [
         (lambda: bootstrap([]), "one number or more"),
         (lambda: bootstrap([0.1, math.nan]), "1 of 2 are none"),
-        (lambda: over_clients([1, 2], [3]), r"correct predictions must be \[clients\]"),
-        (lambda: over_clients([1, 2], [0, 0]), "no client has test samples"),
-        (lambda: over_clients([4], [3]), "between 0 and the client's test samples"),
-        (lambda: over_clients([-1, 2], [3, 3]), "between 0 and"),
+        (lambda: over_weighted_clients([1.0, 2.0], [1.0, 0.0]), "2 values need as many positive weights, not"),
+        (lambda: over_weighted_clients([1.0, 2.0], [1.0]), "2 values need as many positive weights, not"),
     ],
 )
 def test_what_is_no_sample_is_refused(call, message: str) -> None:
     with pytest.raises(UserError, match=message):
         call()
-
-
-def test_values_are_drawn_with_their_weights() -> None:
-    """Shares weighted by samples are the pooled accuracy; what is no share is resampled alike."""
-    pooled, shares = over_clients(CORRECT, SAMPLES), CORRECT / SAMPLES
-    found = over_weighted_clients(shares, SAMPLES)
-    assert [found.value, found.low, found.high] == pytest.approx([pooled.value, pooled.low, pooled.high])
-    moved = over_weighted_clients(shares - 5.0, SAMPLES)
-    assert [moved.low, moved.high] == pytest.approx([pooled.low - 5.0, pooled.high - 5.0])
-    for weights in ([1.0, 0.0], [1.0]):
-        with pytest.raises(UserError, match="2 values need as many positive weights, not"):
-            over_weighted_clients([1.0, 2.0], weights)

@@ -66,15 +66,6 @@ def test_each_seed_has_its_own_models() -> None:
     np.testing.assert_allclose(predict(both, 1).own_scores, predict(second).own_scores, rtol=0, atol=1e-12)
 
 
-def test_the_ensemble_of_logits() -> None:
-    simulation = run("local")
-    x, _ = samples(simulation)
-    alone = torch.stack([model.scores(x) for model in client_models(simulation)])
-    np.testing.assert_allclose(predict(simulation, ensemble="logits").ensemble, alone.mean(0), rtol=0, atol=1e-12)
-    with pytest.raises(UserError, match="unknown kind of ensemble 'votes'"):
-        predict(run("local"), ensemble="votes")
-
-
 @pytest.mark.parametrize("name", ["ditto", "fedrod", "grp-fed", "fedavg+dbe"])
 def test_the_global_model_is_the_server_s_base_and_head(name: str) -> None:
     simulation = run(name)

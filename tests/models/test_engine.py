@@ -46,7 +46,7 @@ def shape_of(smallest: Callable[[str], tuple]) -> Callable[[str], tuple[int, ...
 
 NAMES = [*MODELS, "cnn4@conv1", "ecg-resnet@b1"]
 # What another one stands for, on larger images or with other norm layers, and takes ten seconds.
-LARGE = ("resnet18", "resnet18-gn", "resnet18-small", "resnet18-gn-small", "pfedfda-resnet18", "cct-7-3x1-plain")
+LARGE = ("resnet18", "resnet18-gn", "resnet18-small", "resnet18-gn-small", "pfedfda-resnet18")
 EACH = [pytest.param(name, marks=pytest.mark.variant if name in LARGE else ()) for name in NAMES]
 
 

@@ -40,6 +40,9 @@ def dropping(shape, classes):
 
 class Net(nn.Module):
     pass
+
+def no_arguments():
+    return {}
 """
 
 
@@ -99,6 +102,7 @@ def test_an_edited_network_is_another_run(nets: Path) -> None:
         ("nets_of_mine:net@fc3", "unknown split of nets_of_mine:net 'fc3'; valid: fc"),
         ("nets_of_mine:Net", "must be a function of nets_of_mine"),
         ("nets_of_mine:nothing", "must be a function of nets_of_mine"),
+        ("nets_of_mine:no_arguments", r"must be a function \(shape, classes\): too many positional arguments"),
         ("no_such_nets:net", "no module 'no_such_nets' for model 'no_such_nets:net'; give module:function"),
         ("nets of mine:net", "an own model is given as module:function, not 'nets of mine:net'"),
         ("mlq", r"unknown model 'mlq' \(a network of your own: module:function\); valid: mlp, "),

@@ -16,7 +16,7 @@ from pflrepro.data.partitions.parse import parse
 from pflrepro.experiments.config import Experiment
 from pflrepro.papers import ARTEFACTS
 from pflrepro.papers import settings as declared
-from pflrepro.papers.settings import Setting, br, grp
+from pflrepro.papers.settings import Setting, br
 
 # clients, training and test samples of each, samples a step; fewer of them for the networks that take a second for a few images
 AMOUNTS, LARGE_AMOUNTS = (3, 8, 4), (2, 2, 2)
@@ -104,7 +104,6 @@ def _joining(dataset: str) -> Setting:
 
 
 CLEAN = br("", "clean-cifar10", "resnet20-gn", momentum=0.9)
-LONG_TAILED, PATIENTS = declared.LONG_TAILED_CIFAR10, declared.MITBIH_PATIENTS
 WRITERS = declared.EMNIST_WRITERS.with_(dataset="emnist")
 MIXTURE = (("pseudo", "mixture"),)
 VIRTUAL = (("virtual_samples", 20), ("virtual_batch", 4))
@@ -136,12 +135,6 @@ OTHERS = (
     Case("FedBR 3", ON_CIFAR100.with_(proxy="proxy-cifar10"), "fedavg+mixup+fedbr", MIXTURE),
     *(Case("FedBR 9", CLEAN.with_(model=model)) for model in ("resnet18-gn-small", "resnet20-gn")),
     Case("FedBR section 5.1", br("", "pacs", "vgg11", "group-classes:2", 8)),
-    *(Case("GRP-FED 1", LONG_TAILED.with_(model=model)) for model in ("resnet30-gn", "resnet30-layers")),
-    Case(
-        "GRP-FED 1, sizes read literally",
-        grp("", "cifar10", "resnet30", "long-tail-geometric:0.7,0.5,20+stratified", 50),
-    ),
-    Case("GRP-FED 1, Figure 5", PATIENTS.with_(model="ecg-resnet-gn")),
 )
 
 

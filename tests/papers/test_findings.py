@@ -20,7 +20,6 @@ METHODS = {
     "MOON, mu 0.1": "moon",
     "FedPHP": "fedphp/platform",
     "APFL, not at its end": "apfl/platform",
-    "FedProto, not at its end": "fedproto",
 }
 
 

@@ -17,7 +17,16 @@ from pflrepro.data.partitions.parse import new_clients
 from pflrepro.errors import UserError
 from pflrepro.experiments import revive
 from pflrepro.experiments.store import Store
-from pflrepro.metrics import cost, leakage, mdl, newcomers, personalisation, predictions, representations, separation
+from pflrepro.metrics import (
+    leakage,
+    mdl,
+    newcomers,
+    personalisation,
+    predictions,
+    representations,
+    separation,
+    training_time,
+)
 from pflrepro.papers import dbe, model_measures, prediction_measures
 from pflrepro.papers.measures import Evidence, Measure
 from pflrepro.papers.settings import fda
@@ -239,9 +248,9 @@ def test_shares_of_time_are_taken_once(trained, monkeypatch) -> None:
 
     def shares(simulation, clients=None):
         taken.append(list(clients))
-        return cost.TimeShares(np.array([80.0, 60.0]), np.array([5.0, 10.0]), np.array([15.0, 30.0]))
+        return training_time.TimeShares(np.array([80.0, 60.0]), np.array([5.0, 10.0]), np.array([15.0, 30.0]))
 
-    monkeypatch.setattr(cost, "time_shares", shares)
+    monkeypatch.setattr(training_time, "time_shares", shares)
     evidence = trained.evidence("pfedfda")
     found = {
         part: number(model_measures.time_share(part, 2), evidence)

@@ -33,7 +33,9 @@ def test_every_experiment_once_with_its_state(make) -> None:
     ]
     impossible = {(entry.row, entry.column): entry.reason for entry in entries if entry.state == "not possible"}
     assert impossible.keys() == {("Nothing", "shares: FMNIST")}
-    assert impossible["Nothing", "shares: FMNIST"].startswith("unknown algorithm 'absent'; valid: ")
+    assert impossible["Nothing", "shares: FMNIST"].startswith(
+        "unknown algorithm 'absent' (a method of your own: module:Class); valid: "
+    )
     assert {entry.artefact for entry in entries} == {"demo/fake"} and {entry.scale for entry in entries} == {"fast"}
 
 

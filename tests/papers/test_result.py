@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pflrepro.metrics.intervals import bootstrap, over_clients
+from pflrepro.metrics.intervals import bootstrap, over_weighted_clients
 from pflrepro.papers.artefact import FIDELITIES, INSTEAD, REDUCED, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.judging import Outcome
 from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, SECONDS, TOTAL_MINUTES, Measure, Value, minutes_of
@@ -77,7 +77,7 @@ def test_an_accuracy_lies_between_0_and_100_percent_a_gain_does_not() -> None:
 def test_one_seed_has_the_interval_over_its_clients() -> None:
     correct, samples = np.array([9.0, 12.0, 50.0]), np.array([10.0, 30.0, 60.0])
     found = replace(cell(), values={4: of_clients((100 * correct / samples).tolist(), samples.tolist())})
-    wanted = over_clients(correct, samples)
+    wanted = over_weighted_clients(correct / samples, samples)
     low, high, what = found.interval()
     assert (low, high) == (pytest.approx(100 * wanted.low), pytest.approx(100 * wanted.high))
     assert what == "bootstrap, 3 clients"

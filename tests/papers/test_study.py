@@ -42,7 +42,9 @@ def test_every_cell_is_listed_with_nothing_run(make) -> None:
 
 def test_what_is_absent_says_why(make) -> None:
     found = make()
-    assert line(found, "Nothing")["reason"].startswith("unknown algorithm 'absent'; valid: ")
+    assert line(found, "Nothing")["reason"].startswith(
+        "unknown algorithm 'absent' (a method of your own: module:Class); valid: "
+    )
     assert line(found, "FedAvg")["reason"] == "no finished run in the store"
     assert line(found, "FedAvg", "two classes: FMNIST")["reason"] == "not part of the scale fast"
     assert line(found, "Nothing")["source"] == "no published number"

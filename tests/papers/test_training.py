@@ -169,3 +169,19 @@ def test_a_row_of_ones_own_has_a_name_of_its_own(make) -> None:
     assert [row.label for row in found.rows if row.key in found.also] == ["fedavg", "ditto"]
     paper = make_artefact(columns=columns, rows=(row("ditto", "fedavg"),), claims=())
     assert [row.label for row in make("paper", paper, also=["ditto"]).rows] == ["ditto", "ditto (own)"]
+
+
+def test_a_row_of_ones_own_has_its_options(make) -> None:
+    """Tuned ones, which are not the class's own defaults, so that the tuned runs are those of the table."""
+    found = make("paper", make_artefact(), also=["fedprox mu=0.5", "fedprox"])
+    assert found.also == ("fedprox mu=0.5", "fedprox")
+    tuned, plain = (found.artefact.row(key) for key in found.also)
+    assert (tuned.label, tuned.options, plain.options) == ("fedprox mu=0.5", (("mu", 0.5),), ())
+    assert found.experiments(tuned, found.artefact.columns[0])[0].options == (("mu", 0.5),)
+    assert found.command.endswith(" --also 'fedprox mu=0.5' --also fedprox")
+    for wrong, told in (
+        ("fedprox nu=1", "unknown option of fedprox 'nu'; valid: mu"),
+        ("fedprox mu=x", "option mu of fedprox"),
+    ):
+        with pytest.raises(UserError, match=told):
+            make("paper", make_artefact(), also=[wrong])

@@ -174,7 +174,7 @@ def test_changing_numbers_need_no_new_buffers(start) -> None:
 
 def test_warming_up_for_a_capture_leaves_no_trace(simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     """pFedFDA writes each batch to the next free rows of a store that holds one pass: further batches would lie outside of it."""
-    method = build_method("pfedfda", {"beta_search": "code", "folds": 3})
+    method = build_method("pfedfda", {"folds": 3})
     expected = simulate(method, backend="graph").state_of(0)
     load = _StaticPhase.load
 

@@ -21,7 +21,7 @@ def start(method: str, model: str, federation: Federation = TEXTS) -> Simulation
     )
 
 
-@pytest.mark.parametrize("model", ["fasttext", "fasttext-valid", "fasttext@embedding"])
+@pytest.mark.parametrize("model", ["fasttext", "fasttext@embedding"])
 @pytest.mark.parametrize(
     ("method", "names"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import pickle
 import signal
@@ -48,6 +49,29 @@ class Dies(Method):
         if os.getpid() != self.parent:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().loss(params, local, batch, ctx)
+
+
+@pytest.mark.usefixtures("always_in_workers")
+def test_workers_have_the_code_that_is_loaded(simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what a module's file said when they imported it, nor what it says by now."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "edited_method.py"
+    text = "\n".join(
+        [
+            "from pflrepro.algorithms import Method",
+            "class Mine(Method):",
+            "    def correct(self, grads, local, ctx):",
+            "        return grads * {}",
+        ]
+    )
+    file.write_text(text.format("1.0"))
+    module = importlib.import_module("edited_method")
+    first = simulate(module.Mine(), workers=2).history(0)
+    file.write_text(text.format("0.0 # longer, for another size"))
+    loaded = simulate(module.Mine(), workers=2).history(0)
+    assert np.array_equal(loaded["loss"], first["loss"])
+    still = simulate(importlib.reload(module).Mine(), workers=2).history(0)
+    assert not np.array_equal(still["loss"], first["loss"]) and np.ptp(still["loss"], axis=0).max() == 0
 
 
 @pytest.mark.usefixtures("always_in_workers")

@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from pflrepro.checked import AtLeastOne, Between
+from pflrepro.checked import Between
 from pflrepro.data.partitions.kind import Attempt, Drawn
-from pflrepro.errors import UserError
 
 Ratio = Annotated[float, Between(0, 1, open_low=True)]
 
@@ -52,28 +51,6 @@ class LongTail(Drawn):
                 sizes[client, label] += given
                 left[label] -= given
         return sizes
-
-
-@dataclass(frozen=True, repr=False)
-class LongTailGeometric(LongTail):
-    """As long-tail, each client RHO of the one before, at least FLOOR samples."""
-
-    kind: ClassVar[str] = "long-tail-geometric"
-    numbers: ClassVar[tuple[str, ...]] = ("RHO", "TAU", "FLOOR")
-    floor: AtLeastOne
-
-    def client_sizes(self, total: int, clients: int) -> np.ndarray:
-        """Proportional to rho^m, but never below the floor."""
-        if clients * self.floor > total:
-            raise UserError(
-                f"{clients} clients with {self.floor} samples each need {clients * self.floor:,} samples; there are {total:,}"
-            )
-        weights = self.rho ** np.arange(clients, dtype=float)
-        for above in range(clients, 0, -1):  # the first `above` clients lie above the floor
-            rest = total - self.floor * (clients - above)
-            if rest * weights[above - 1] >= self.floor * weights[:above].sum():
-                break
-        return np.concatenate([_rounded(weights[:above], rest), np.full(clients - above, self.floor, dtype=np.int64)])
 
 
 def _rounded(weights: np.ndarray, total: int) -> np.ndarray:

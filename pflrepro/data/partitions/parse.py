@@ -11,7 +11,7 @@ from pflrepro.data.partitions.dirichlet import Dirichlet
 from pflrepro.data.partitions.fedbr import Lda, LdaFlat
 from pflrepro.data.partitions.given import Counts, File
 from pflrepro.data.partitions.groups import Group, GroupClasses
-from pflrepro.data.partitions.grpfed import LongTail, LongTailGeometric
+from pflrepro.data.partitions.grpfed import LongTail
 from pflrepro.data.partitions.iid import Iid
 from pflrepro.data.partitions.kind import ALL, CHOICES, Spec
 from pflrepro.data.partitions.pathological import Pathological
@@ -22,7 +22,7 @@ from pflrepro.errors import UserError, check_range, unknown
 # A new kind is a class in a file of its own and its name here.
 _TYPES: tuple[type[Spec], ...] = (
     *(Iid, Dirichlet, Pathological, PapersDirichlet, PapersPathological, PFedFDADirichlet, FixedSize),
-    *(Lda, LdaFlat, LongTail, LongTailGeometric, Counts, Group, GroupClasses, GroupDirichlet, File),
+    *(Lda, LdaFlat, LongTail, Counts, Group, GroupClasses, GroupDirichlet, File),
 )
 KINDS: dict[str, type[Spec]] = {kind.kind: kind for kind in _TYPES}
 PARTITIONS: dict[str, str] = {name: kind.help() for name, kind in KINDS.items()} | {
@@ -57,6 +57,9 @@ def _parsed(text: str) -> Spec:
     body, options = _options(text)
     kind, colon, value = map(str.strip, body.partition(":"))
     if (stray := re.search(r"\+([a-z-]+)", body)) and kind not in ("counts", "file"):
+        if f"+{stray[1]}" in PARTITIONS:
+            form = PARTITIONS[f"+{stray[1]}"].split(": ")[0]
+            raise UserError(f"the option +{stray[1]} of a partition is written {form}, not as in {text!r}")
         raise unknown("option of a partition", f"+{stray[1]}", [name for name in PARTITIONS if name.startswith("+")])
     if kind not in KINDS:
         raise unknown("partition", kind, KINDS)

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import torch  # noqa: F401, its modules are asked about
 
-from pflrepro.experiments import own_modules
+from pflrepro import own_modules
 from pflrepro.experiments.source import code_of
 
 USER = """

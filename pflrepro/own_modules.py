@@ -22,6 +22,16 @@ def is_own(name: str | None) -> bool:
     return top != "pflrepro" and all(_is_outside(module) for module in loaded)
 
 
+def loaded() -> tuple[ModuleType, ...]:
+    """The user's modules that are loaded here, but `__main__`; looked for anew when a module has been loaded since."""
+    return _loaded(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(count: int) -> tuple[ModuleType, ...]:
+    return tuple(module for name, module in list(sys.modules.items()) if name != "__main__" and is_own(name))
+
+
 def is_own_module(value: Any) -> bool:
     return isinstance(value, ModuleType) and is_own(value.__name__)
 

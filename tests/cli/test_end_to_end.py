@@ -39,7 +39,7 @@ def ran(capsys: pytest.CaptureFixture[str], algorithm: str, *words: str) -> dict
 def test_run_prints_accuracy_with_spread(capsys, tmp_path: Path) -> None:
     found = ran(capsys, "fedavg+dbe", "--seeds", "3", "--store", str(tmp_path), "--option", "kappa=2")
     assert set(found) == {
-        *("algorithm", "accuracy", "rounds", "tested", "seconds_per_round", "backend", "device"),
+        *("algorithm", "measured", "accuracy", "rounds", "tested", "seconds_per_round", "backend", "device"),
         *("runs", "run_folders", "diverged", "stored", "curve", "curve_after_training"),
     }
     accuracy = found["accuracy"]

@@ -167,7 +167,10 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         ),
         (["run", "--algorithm", "no_module:Method"], r"no module 'no_module'"),
         (["run", "--algorithm", ":Method"], r".*Method"),
-        (["run", "--algorithm", "fedavgg"], r"unknown \w+ 'fedavgg'; valid: fedavg, "),
+        (
+            ["run", "--algorithm", "fedavgg"],
+            r"unknown algorithm 'fedavgg' .a method of your own: module:Class.; valid: fedavg, ",
+        ),
         (
             ["run", "--algorithm", "fedavg", "--dataset", "digit"],
             r"unknown data set 'digit' .data of your own: file:FILE.npz.; valid: digits, ",

@@ -31,7 +31,7 @@ def fake_run(name: str, correct: list[int], after: list[int], seconds: float, se
         "train_samples": np.array([30]),
     }
     return SimpleNamespace(
-        experiment=SimpleNamespace(algorithm=name, seed=seed),
+        experiment=SimpleNamespace(algorithm=name, seed=seed, data=SimpleNamespace(measured="test accuracy")),
         history=history,
         environment={"backend": ("loop", "batched")[seed % 2], "device": "cpu"},
         id=f"run{seed}",

@@ -132,7 +132,7 @@ def asked(tmp_path, monkeypatch):
         ({"seeds": -1}, "seeds must be a whole number >= 1, not -1"),
         ({"methods": "nope"}, "unknown row of demo/digits 'nope'; valid: "),
         ({"columns": ["nope"]}, "unknown column of demo/digits 'nope'; valid: "),
-        ({"also": ["fedpro"]}, "unknown algorithm 'fedpro' .*; valid: fedprox"),
+        ({"also": ["fedpro"]}, "unknown algorithm 'fedpro' (a method of your own: module:Class); valid: fedprox"),
         ({"backend": "fast"}, "unknown backend 'fast'; valid: "),
         ({"device": "tpu"}, "no device 'tpu' on this machine; valid: "),
     ],

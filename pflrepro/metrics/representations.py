@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pflrepro.errors import UserError, check_range, check_word
 from pflrepro.markup import BriefArrays
+from pflrepro.metrics.separation import class_separation
 from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_features
 from pflrepro.models.layers import LOGITS, layer_outputs
 from pflrepro.models.split import SplitModel
@@ -314,6 +315,7 @@ class LocalBias(BriefArrays):
     Attributes:
         distance_own, distance_other: `distance` of local to received features on X_1 and on X_2.
         similarity_before, similarity_after: mean cosine between features of X_1 and X_2, received and local model.
+        separation_before, separation_after: `class_separation` of all samples.
         predicted_before, predicted_after: [N, C] shares of predictions over X_2.
         seen_before, seen_after: [N] of these, the share that falls on the client's training classes (FedBR expects all after local
             training).
@@ -323,6 +325,8 @@ class LocalBias(BriefArrays):
     distance_other: np.ndarray
     similarity_before: np.ndarray
     similarity_after: np.ndarray
+    separation_before: np.ndarray
+    separation_after: np.ndarray
     predicted_before: np.ndarray
     predicted_after: np.ndarray
     seen_before: np.ndarray
@@ -358,6 +362,7 @@ def _bias_of(before: ClientModel, after: ClientModel, x: Tensor, y: Tensor, held
         found = layer_features(model, x, [FEATURES, LOGITS])
         z[when] = found[FEATURES]
         row[f"similarity_{when}"] = similarity(z[when][own], z[when][~own])
+        row[f"separation_{when}"] = class_separation(z[when], y)
         shares = prediction_shares(found[LOGITS][~own], len(held))[0]
         row[f"predicted_{when}"], row[f"seen_{when}"] = shares, float(shares[held.cpu().numpy()].sum())
     for name, chosen in (("own", own), ("other", ~own)):

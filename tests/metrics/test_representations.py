@@ -208,6 +208,7 @@ def test_local_training_biases_the_model() -> None:
     other = ~torch.as_tensor(simulation.federation.counts("train")[2] > 0)[y]
     counts = np.bincount(after.scores(x[other]).argmax(1), minlength=10) / int(other.sum())
     np.testing.assert_allclose(found.predicted_after[2], counts)
+    assert found.separation_after[2] == pytest.approx(class_separation(after.features(x), y))
 
 
 def test_a_plane_needs_two_numbers() -> None:

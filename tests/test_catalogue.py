@@ -118,7 +118,9 @@ def test_a_class_of_ones_own_and_a_made_method_are_described_too() -> None:
     for pulled in (Pulled, Pulled()):
         with pytest.raises(UserError, match="unknown option of Pulled 'push'; valid: pull"):
             catalogue.describe(pulled, push=1.0)
-    with pytest.raises(UserError, match=r"unknown algorithm 'fedavgg' .*; valid: fedavg,"):
+    with pytest.raises(
+        UserError, match=r"unknown algorithm 'fedavgg' \(a method of your own: module:Class\); valid: fedavg,"
+    ):
         pflrepro.describe("fedavgg")
     with pytest.raises(UserError, match="unknown option of fedprox 'nu'"):
         pflrepro.describe("fedprox", nu=1)

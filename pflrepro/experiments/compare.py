@@ -183,10 +183,8 @@ class Compared:
 
     @property
     def _said_of_rule(self) -> str:
-        title = (
-            self.rule.title if self.measured == "test accuracy" else self.rule.title.partition(",")[0]
-        )  # without "on the test ..."
-        return f"{self.measured} in %, {title}"
+        title, comma, tested_on = self.rule.title.partition(",")
+        return f"{self.measured} in %, {title}" + (comma + tested_on if self.measured == "test accuracy" else "")
 
     def _selected(self, run: Run) -> Selected:
         return self.rule(run.curve)

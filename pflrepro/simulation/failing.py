@@ -41,7 +41,7 @@ def tree_of(given: Any, method: Method, hook: str) -> Tree:
     name = f"{type(method).__name__}.{hook}"
     if not isinstance(given, Tree):
         raise UserError(f"{name} must return a Tree, not {in_short(given)}")
-    wrong = next((entry for entry in _leaves(given) if not isinstance(entry[1], torch.Tensor)), None)
+    wrong = next((entry for entry in given.flat().items() if not isinstance(entry[1], torch.Tensor)), None)
     if wrong:
         raise UserError(f"{name} returned {wrong[0]} = {in_short(wrong[1])}, a {type(wrong[1]).__name__} and no tensor")
     return given
@@ -82,12 +82,6 @@ def scores_of(given: Any, method: Method, rows: int, classes: int) -> torch.Tens
         found = f"{[*given.shape]} of {given.dtype}" if isinstance(given, torch.Tensor) else in_short(given)
         raise UserError(f"{type(method).__name__}.predict must return scores [{rows}, {classes}], not {found}")
     return given
-
-
-def _leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        path = f"{prefix}{name}"
-        yield from _leaves(value, f"{path}/") if isinstance(value, Tree) else [(path, value)]
 
 
 def _hooks_without_result(kind: type[Method]) -> Iterator[str]:

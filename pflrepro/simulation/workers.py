@@ -161,8 +161,7 @@ def packed(value: Any) -> bytes:
 def _packed_as_loaded(value: Any) -> bytes:
     """`packed`, with classes and functions of the user's modules by their code: the workers would import what a file says by now, or
     what it said when they imported it first."""
-    modules = own_modules.loaded()
-    for module in modules:
+    for module in own_modules.loaded():  # for good: two threads that each took it back would be in each other's way
         cloudpickle.register_pickle_by_value(module)
     try:
         return packed(value)
@@ -170,9 +169,6 @@ def _packed_as_loaded(value: Any) -> bytes:
         raise UserError(
             f"the method cannot be sent to worker processes, take one worker (--workers 1): {error}"
         ) from None
-    finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _written(tree: Tree) -> str:

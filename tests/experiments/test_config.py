@@ -39,7 +39,10 @@ def digest(experiment: Experiment, fingerprint: str = "f") -> str:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"algorithm": "fedavgg"}, r"unknown algorithm 'fedavgg' .*; valid: fedavg,"),
+        (
+            {"algorithm": "fedavgg"},
+            r"unknown algorithm 'fedavgg' \(a method of your own: module:Class\); valid: fedavg,",
+        ),
         ({"algorithm": "fedavg+dbee"}, r"unknown plug-in 'dbee'; valid: dbe,"),
         ({"algorithm": "dbe+fedavg"}, r"dbe\+fedavg: the method stands first; did you mean fedavg\+dbe\?"),
         ({"algorithm": "mixup+fedprox+fedbr"}, r"did you mean fedprox\+mixup\+fedbr\?"),

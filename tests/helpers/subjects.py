@@ -131,6 +131,7 @@ ROWS = [
     AsFedBRsScript("fedavg+fedbr", model=NORM, without=REPEATED),
     Subject("pfedfda"),
     Subject("pfedfda", {"coefficients": "none"}),
+    Subject("pfedfda", {"coefficients": "separate"}),
     Subject("pfedfda", {"folds": 3, "coefficients": "separate"}),
     Subject("grp-fed"),
     Subject("grp-fed", {"discriminator_width": 7}),

@@ -194,17 +194,17 @@ def _planned(artefacts: list[Artefact], arguments: argparse.Namespace) -> Plan:
 
 
 def _artefacts(arguments: argparse.Namespace) -> list[Artefact]:
-    """Those that were named, once each, or all that have the scale, where one is named."""
+    """Those that were named, once each, or all that have the scale; `UserError` where none of them has it."""
     from pflrepro.papers import select
 
     if arguments.all == bool(arguments.ids):
         raise UserError("name artefacts or papers (see: pflrepro list artefacts), or give --all")
-    if arguments.all:
-        found = [artefact for artefact in select() if arguments.scale in (None, *artefact.scale_names)]
-        if not found:
-            raise unknown("scale", arguments.scale, {name for artefact in select() for name in artefact.scale_names})
-        return found
-    return list({artefact.id: artefact for name in arguments.ids for artefact in select(name)}.values())
+    named = select() if arguments.all else [artefact for name in arguments.ids for artefact in select(name)]
+    having = [artefact for artefact in named if arguments.scale in (None, *artefact.scale_names)]
+    if not having:
+        whose = f"scale of {named[0].id}" if len(named) == 1 else "scale"
+        raise unknown(whose, arguments.scale, {name for artefact in named for name in artefact.scale_names})
+    return list({artefact.id: artefact for artefact in (having if arguments.all else named)}.values())
 
 
 def _by_artefact(rows: list[dict[str, Any]]) -> list[Row]:

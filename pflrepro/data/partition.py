@@ -117,8 +117,8 @@ def partition(
     """Divide a data set among clients, and each client's samples into a training and a test part.
 
     With an option such as "+of=50" the data are divided among 50 clients, and `clients` of these are returned; min_size is that of
-    the 50. With "+of=all" they are chosen from as many as the data have (group, group-classes, counts). Clients that join later are
-    `new_clients` of `pflrepro.data.partitions.parse`.
+    the 50. With "+of=all" they are chosen from as many as the data have (group, group-classes, counts, file). Clients that join
+    later are `new_clients` of `pflrepro.data.partitions.parse`.
 
     Raises `UserError` for an impossible request, at the latest after 1,000 draws (pFedFDA's kinds: 50,000).
 

@@ -130,7 +130,7 @@ def partition_content(text: str) -> str | None:
         counts = read_counts(spec.source) if spec.is_file else published_counts(spec.source)
         return f"counts:sha256:{_hash([counts])}{spec.options}"
     if isinstance(spec, File):
-        return f"file:sha256:{_hash(_read_partition(Path(spec.path)))}"
+        return f"file:sha256:{_hash(_read_partition(Path(spec.path)))}{spec.options}"
     return None
 
 
@@ -146,7 +146,7 @@ def without_path(text: str) -> str:
     """A partition's text with a file's folder left out."""
     spec = parse(text)
     if isinstance(spec, File) or (isinstance(spec, Counts) and spec.is_file):
-        return f"{spec.kind}:{Path(spec.value.replace(chr(92), '/')).name}"
+        return f"{spec.kind}:{Path(spec.value.replace(chr(92), '/')).name}{spec.options}"
     return text
 
 

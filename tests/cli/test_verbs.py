@@ -217,8 +217,9 @@ def test_all_are_the_artefacts_that_have_the_scale(capsys, regenerated) -> None:
     assert [row["id"] for row in rows] == [each.id for each in select() if "paper" in each.scale_names]
     assert "results/methods" not in {row["id"] for row in rows}
     assert cli.main(["reproduce", "--all", "dbe/table5"]) == 2
-    assert cli.main(["reproduce", "--all", "--scale", "papre"]) == 2
-    assert "unknown scale 'papre'; valid: paper" in capsys.readouterr().err
+    for chosen in ("--all", "fedbr"):
+        assert cli.main(["reproduce", chosen, "--scale", "papre"]) == 2
+        assert "unknown scale 'papre'; valid: paper" in capsys.readouterr().err
 
 
 def test_the_plan_of_several_artefacts_is_the_total_and_a_line_each(capsys, monkeypatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -106,6 +107,16 @@ def test_options_are_chosen_on_training_samples_that_do_not_train(kind: str) -> 
             assert len(valid) == len(rows) // 4 and not set(valid) & set(train) | set(valid) & set(test)
             assert [row for row in rows if row in set(train)] == train  # in their order
             assert [row for row in rows if row in set(valid)] == valid and len(train) + len(valid) == len(rows)
+
+
+@pytest.mark.parametrize("options", ["", "+train-share=0.5", "+train-samples=40", "+first-of=all+validation=0.25"])
+def test_options_choose_from_a_file_what_they_choose_from_the_partition_that_it_holds(
+    tmp_path: Path, options: str
+) -> None:
+    partition("iid", LABELS, 10).save(tmp_path / "split.npz", len(LABELS))
+    drawn = partition(f"iid{options.replace('all', '10')}", LABELS, 6 if "all" in options else 10)
+    read = partition(f"file:{tmp_path / 'split.npz'}{options}", LABELS, drawn.clients)
+    assert parts(read) == parts(drawn)
 
 
 def test_a_client_keeps_its_samples_whoever_is_chosen_with_it() -> None:

@@ -73,6 +73,8 @@ from pflrepro.errors import UserError
             "counts:fmnist_dir0.1_n20+of=20",
         ),
         ("file:a+b=c.npz", File("a+b=c.npz"), "file:a+b=c.npz"),
+        ("file:a+b=c.npz+of=all", File("a+b=c.npz", choice="of"), "file:a+b=c.npz+of=all"),
+        ("counts:a/b.csv+validation=.2", Counts("a/b.csv", validation=0.2), "counts:a/b.csv+validation=0.2"),
     ],
 )
 def test_a_text_becomes_a_value_and_back(text: str, spec: object, canonical: str) -> None:
@@ -132,7 +134,7 @@ def test_the_registry_describes_every_kind_and_option_in_one_line() -> None:
         ("iid+of=0", "M in +of=M must be a whole number >= 1"),
         (
             "iid+of=all",
-            "+of=all is for partitions whose data tell the number of clients (counts, group, group-classes)",
+            "+of=all is for partitions whose data tell the number of clients (counts, file, group, group-classes)",
         ),
         ("group-dirichlet:1+first-of=all", "with 'group-dirichlet' name that number: +first-of=M"),
         ("group+train-samples=all", "needs a whole number in +train-samples=N"),
@@ -149,9 +151,8 @@ def test_the_registry_describes_every_kind_and_option_in_one_line() -> None:
         ("iid+stratified+stratified", "has the option +stratified, or another of its kind, twice"),
         ("pfllib-dirichlet:0.1+stratified", "+stratified is not for 'pfllib-dirichlet', whose split is that"),
         ("pfllib-pathological:2+stratified", "+stratified is not for 'pfllib-pathological'"),
-        ("file:a.npz+stratified", "read from a file, to which no option applies"),
-        ("file:a.npz+of=5", "read from a file, to which no option applies"),
-        ("counts:a/b.csv+of=5", "read from a file"),
+        ("file:a.npz+stratified", "+stratified is not for 'file', whose split is that of the file"),
+        ("file:a.npz+validation=1", "SHARE in +validation=SHARE must be a number >= 0 and < 1"),
         ("+of=5", "unknown partition ''"),
         ("file:", "lacks its value; write file:FILE.npz"),
         (7, "not 7"),

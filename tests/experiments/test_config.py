@@ -302,6 +302,16 @@ def test_a_table_of_counts_counts_by_its_content(tmp_path):
     assert without_path(one.data.partition) == "counts:mine.csv"
 
 
+def test_the_options_behind_a_file_count_and_are_written_down(tmp_path):
+    np.savez(tmp_path / "who.npz", client=np.arange(1797) % 2, is_test=np.arange(1797) % 4 == 0)
+    (tmp_path / "mine.csv").write_text("client,label,count\n0,0,30\n1,1,40\n")
+    for source in ("file", "counts"):
+        path = tmp_path / {"file": "who.npz", "counts": "mine.csv"}[source]
+        asked = [build(data=DataConfig("digits", f"{source}:{path}{text}")) for text in ("", "+validation=0.2")]
+        assert digest(asked[0]) != digest(asked[1])
+        assert without_path(asked[1].data.partition) == f"{source}:{path.name}+validation=0.2"
+
+
 def test_the_options_behind_given_counts_count():
     texts = ["", "+of=20", "+first-of=20", "+train-share=0.5", "+train-samples=50", "+validation=0.2"]
     ids = {digest(build(data=DataConfig("fmnist", f"counts:fmnist_dir0.1_n20{text}"))) for text in texts}

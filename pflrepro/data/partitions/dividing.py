@@ -87,7 +87,7 @@ def _sides(client: Tensor, is_test: Tensor, clients: int) -> Sides:
 
 def _check_counted(spec: Spec, found: int, clients: int | None) -> None:
     if clients is not None and clients != found:
-        choosable = not spec.own_rows and not spec.choice and clients < found
+        choosable = not spec.choice and clients < found
         some = f"; {clients} of them, drawn at random: {spec}+of=all" if choosable else ""
         raise UserError(f"partition '{spec}' has {found} clients, not {clients}{some}")
 

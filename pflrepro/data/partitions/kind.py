@@ -47,7 +47,7 @@ class Spec(ABC):
         >>> parse("dirichlet:0.10+train-share=0.5")
         parse('dirichlet:0.1+train-share=0.5')
 
-    The last five attributes are options that go with every kind that reads no file.
+    The last five attributes are options that go with every kind, `stratified` with those that bring no split of their own.
 
     Attributes:
         kind: the word before the colon.
@@ -86,7 +86,7 @@ class Spec(ABC):
         if self.total is not None:
             check_range(f"M in +{self.choice}=M", self.total, 1, integer=True)
         elif self.choice and not self.counted:
-            counted = ", ".join(sorted(each.kind for each in _kinds(Spec) if each.counted and not each.own_rows))
+            counted = ", ".join(sorted(each.kind for each in _kinds(Spec) if each.counted))
             raise UserError(
                 f"+{self.choice}={ALL} is for partitions whose data tell the number of clients ({counted}); "
                 f"with {self.kind!r} name that number: +{self.choice}=M"
@@ -97,8 +97,9 @@ class Spec(ABC):
             if self.train_share != 1:
                 raise UserError("+train-share and +train-samples exclude each other")
         check_range("SHARE in +validation=SHARE", self.validation, 0, 1, open_high=True)
-        if self.stratified and isinstance(self, OwnSplit):
-            raise UserError(f"+stratified is not for {self.kind!r}, whose split is that of the papers")
+        if self.stratified and (self.own_rows or isinstance(self, OwnSplit)):
+            whose = "the file" if self.own_rows else "the papers"
+            raise UserError(f"+stratified is not for {self.kind!r}, whose split is that of {whose}")
 
     # ---- the text ------------------------------------------------------------------------------------------------------------
     @classmethod

@@ -27,7 +27,7 @@ _TYPES: tuple[type[Spec], ...] = (
 KINDS: dict[str, type[Spec]] = {kind.kind: kind for kind in _TYPES}
 PARTITIONS: dict[str, str] = {name: kind.help() for name, kind in KINDS.items()} | {
     "+of": "+of=M: behind a kind: some clients, drawn at random, of a partition among M (GPFL's N=10|50: 10 clients, +of=50); "
-    "M may be `all` behind group, group-classes and counts (1,000 random writers of EMNIST: 1000 clients, group:2+of=all)",
+    "M may be `all` behind group, group-classes, counts and file (1,000 random writers of EMNIST: 1000 clients, group:2+of=all)",
     "+first-of": "+first-of=M: behind a kind: the first clients of a partition among M, which may be `all` as in +of (80 old "
     "clients: +first-of=100; pFedFDA's writers: group:2+first-of=all)",
     "+last-of": "+last-of=M: behind a kind: the last clients of a partition among M, as in +of (20 new clients: +last-of=100)",
@@ -71,10 +71,7 @@ def _parsed(text: str) -> Spec:
     if not value:
         raise UserError(f"partition {text!r} lacks its value; write {form}")
     if kind in ("counts", "file"):
-        spec = KINDS[kind](value, **options)
-        if options and (kind == "file" or spec.is_file):
-            raise UserError(f"partition {text!r} is read from a file, to which no option applies; change the file")
-        return spec
+        return KINDS[kind](value, **options)
     return KINDS[kind](*_numbers(text, value, KINDS[kind], form), **options)
 
 

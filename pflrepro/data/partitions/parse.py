@@ -58,8 +58,9 @@ def _parsed(text: str) -> Spec:
     kind, colon, value = map(str.strip, body.partition(":"))
     if (stray := re.search(r"\+([a-z-]+)", body)) and kind not in ("counts", "file"):
         if f"+{stray[1]}" in PARTITIONS:
-            form = PARTITIONS[f"+{stray[1]}"].split(": ")[0]
-            raise UserError(f"the option +{stray[1]} of a partition is written {form}, not as in {text!r}")
+            raise UserError(
+                f"the option +{stray[1]} of a partition is written {_form(f'+{stray[1]}')}, not as in {text!r}"
+            )
         raise unknown("option of a partition", f"+{stray[1]}", [name for name in PARTITIONS if name.startswith("+")])
     if kind not in KINDS:
         raise unknown("partition", kind, KINDS)
@@ -67,12 +68,11 @@ def _parsed(text: str) -> Spec:
         if colon:
             raise UserError(f"partition {kind!r} takes no {'empty ' if kind == 'group' else ''}value, not {text!r}")
         return KINDS[kind](**options)
-    form = PARTITIONS[kind].split(": ")[0]
     if not value:
-        raise UserError(f"partition {text!r} lacks its value; write {form}")
+        raise UserError(f"partition {text!r} lacks its value; write {_form(kind)}")
     if kind in ("counts", "file"):
         return KINDS[kind](value, **options)
-    return KINDS[kind](*_numbers(text, value, KINDS[kind], form), **options)
+    return KINDS[kind](*_numbers(text, value, KINDS[kind]), **options)
 
 
 def new_clients(spec: str | Spec, old: int, new: int) -> tuple[str, str]:
@@ -109,11 +109,16 @@ def _options(text: str) -> tuple[str, dict[str, Any]]:
 def _option_value(text: str, name: str, value: str) -> Any:
     if name in CHOICES and value == ALL:
         return None
-    form = PARTITIONS[f"+{name}"].split(": ")[0]
-    return _number(text, value, float if name in ("train-share", "validation") else int, form)
+    return _number(text, value, float if name in ("train-share", "validation") else int, _form(f"+{name}"))
 
 
-def _numbers(text: str, value: str, kind: type[Spec], form: str) -> list[Any]:
+def _form(name: str) -> str:
+    """How a kind or an option is written."""
+    return PARTITIONS[name].split(": ")[0]
+
+
+def _numbers(text: str, value: str, kind: type[Spec]) -> list[Any]:
+    form = _form(kind.kind)
     known = domains(kind)
     wanted = [known[name].kind for name in kind.fields()]
     parts = value.split(",") if len(wanted) > 1 else [value]

@@ -107,8 +107,7 @@ class FedGen(Method):
 
         def objective(trained: Tree) -> tuple[Tensor, Tree]:
             features = self.generate(trained.generator, batch.noise, labels, ctx)
-            classify = torch.func.vmap(lambda head: self.classify(head, features, ctx))
-            logits = classify(uploads.params.head)  # [m, rows, C]
+            logits = ctx.each(lambda head: self.classify(head, features, ctx), uploads.params.head)  # [m, rows, C]
             return F.cross_entropy(torch.tensordot(cohort.p, logits, 1), labels), Tree()
 
         grads, _ = ctx.differentiate(objective, server.params.only(["generator"]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
+
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Phase
 from pflrepro.algorithms.task import Context, Setup
@@ -58,10 +60,14 @@ class PFedMe(Method):
         w = ctx.trainable(local.params)
         for _ in range(self.inner_steps):
             grads, local = self.gradient(local.theta, local, batch, ctx)
-            theta = local.theta.only(grads)
-            theta = theta - self.personal_rate * (grads + self.lam * (theta - w) + DECAY * theta)
+            theta = local.theta.only(grads).map(self._descended, w, grads)
             local = local | Tree(theta=theta)
-        return local | Tree(params=w - self.lam * (w - theta) * ctx.scalars.rate)
+        return local | Tree(params=w.lerp(theta, self.lam * ctx.scalars.rate))
+
+    def _descended(self, theta: Tensor, w: Tensor, grad: Tensor) -> Tensor:
+        """theta after one step, in three passes over memory: a network of large layers spends half its time on them."""
+        rate = self.personal_rate
+        return theta.lerp(w, rate * self.lam).add_(theta, alpha=-rate * DECAY).add_(grad, alpha=-rate)
 
     def finish(self, local: Tree, client: Tree, ctx: Context) -> tuple[Tree, Tree]:
         kept, upload = super().finish(local, client, ctx)

@@ -132,6 +132,7 @@ class Source(Protocol):
 
 Differentiate = Callable[[Callable[[Tree], tuple[Tensor, Tree]], Tree], tuple[Tree, Tree]]
 Settled = Callable[[Tensor], bool]
+Each = Callable[[Callable[[Tree], Tensor], Tree], Tensor]
 Samples = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
@@ -162,6 +163,8 @@ class Context:
         samples: row numbers -> (x, y), training samples of any client as they are trained on (not augmented), by `Source.rows`.
         settled: whether an iteration that would only repeat its result from here on (`flag`) may stop. True only where the backend
             works through one client at a time on the host; elsewhere all steps are taken, with the same result.
+        each: (function, rows) -> the function of every row, stacked; the backend's way, at once or one after another, for a server
+            that asks all uploads.
     """
 
     task: Task
@@ -180,6 +183,7 @@ class Context:
     differentiate: Differentiate | None = None
     samples: Samples | None = None
     settled: Settled = never
+    each: Each | None = None
     momentum: Any = None
     key: Tensor | None = None
 

@@ -28,12 +28,18 @@ def differentiate(function: Callable[[Tree], tuple[Tensor, Tree]], params: Tree)
     return grad(function, has_aux=True)(params)
 
 
+def each(function: Callable[[Tree], Tensor], rows: Tree) -> Tensor:
+    """`function` of every row at once."""
+    return vmap(function)(rows)
+
+
 class Batched:
     """All rows at once."""
 
     name = "batched"
     differentiate = staticmethod(differentiate)
     settled = staticmethod(never)
+    each = staticmethod(each)
 
     def participate(self, program: Program, launch: Launch) -> Tree:
         if _large(program.method) and len(launch.received) > 1:

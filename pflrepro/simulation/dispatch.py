@@ -69,6 +69,7 @@ class Dispatcher:
             dtype=self.dtype,
             differentiate=backend.differentiate,
             settled=backend.settled,
+            each=backend.each,
         )
 
     def clock(self, t: int) -> Clock:

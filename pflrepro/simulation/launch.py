@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from pflrepro.algorithms.phases import Phase
-from pflrepro.algorithms.task import Differentiate, Settled
+from pflrepro.algorithms.task import Differentiate, Each, Settled
 from pflrepro.simulation.program import Program
 from pflrepro.simulation.schedule import Table
 from pflrepro.trees import Tree
@@ -98,6 +98,7 @@ class Backend(Protocol):
     name: str
     differentiate: Differentiate
     settled: Settled
+    each: Each
 
     def participate(self, program: Program, launch: Launch) -> Tree:
         """Local training: a tree stacked over rows: `client`, `upload`, `kept`, `averaged`, `losses`, and scores `after`, `absent`."""

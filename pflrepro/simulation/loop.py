@@ -38,12 +38,19 @@ def settled(flag: Tensor) -> bool:
     return flag.device.type == "cpu" and bool(flag)
 
 
+def each(function: Callable[[Tree], Tensor], rows: Tree) -> Tensor:
+    """`function` of one row after another."""
+    count = len(next(rows.leaves()))
+    return torch.stack([function(rows[i]) for i in range(count)])
+
+
 class Loop:
     """One row after another; on a CPU, where it pays, `workers` processes side by side (`row_pool`)."""
 
     name = "loop"
     differentiate = staticmethod(differentiate)
     settled = staticmethod(settled)
+    each = staticmethod(each)
 
     def __init__(self, workers: int = 1) -> None:
         self.pool = RowPool(workers)

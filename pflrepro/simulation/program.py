@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Draw, Part, Phase, phases_of
-from pflrepro.algorithms.task import Context, Differentiate, Settled, Task
+from pflrepro.algorithms.task import Context, Differentiate, Each, Settled, Task
 from pflrepro.data.augment import crop_and_flip
 from pflrepro.data.federation import Federation
 from pflrepro.settings import Settings
@@ -40,6 +40,7 @@ class Program:
     dtype: torch.dtype
     differentiate: Differentiate
     settled: Settled
+    each: Each
 
     def phases(self, clock: Clock) -> list[Phase]:
         """The method's phases of a round; where the network draws random numbers in training, every batch has a key for them."""
@@ -85,6 +86,7 @@ class Program:
             differentiate=self.differentiate,
             samples=self.samples,
             settled=self.settled,
+            each=self.each,
             momentum=scalars.get("momentum"),
         )
 

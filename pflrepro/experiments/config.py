@@ -181,6 +181,7 @@ class Experiment(Brief):
         _check_fields(Experiment, fields)
         made = object.__new__(Experiment)
         _set(made, vars(self) | fields)
+        made._normalise()
         return made
 
     def with_settings(self, **changes: Any) -> Experiment:

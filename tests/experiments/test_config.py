@@ -374,6 +374,10 @@ def test_a_changed_experiment_has_other_fields_and_no_new_ones():
     assert (experiment.changed(seed=7).seed, experiment.with_settings(rounds=3).settings.rounds) == (7, 3)
     with pytest.raises(UserError, match=r"field of Experiment 'rounds'; valid: .*seed"):
         experiment.changed(rounds=3)
+    options = experiment.changed(algorithm="fedprox", options={"mu": 0.1})
+    assert options == build(algorithm="fedprox", options={"mu": 0.1}) and len({options, experiment}) == 2
+    with pytest.raises(UserError, match="seed .*-1"):
+        experiment.changed(seed=-1)
 
 
 def test_experiments_are_frozen():

@@ -376,7 +376,7 @@ def test_a_changed_experiment_has_other_fields_and_no_new_ones():
         experiment.changed(rounds=3)
     options = experiment.changed(algorithm="fedprox", options={"mu": 0.1})
     assert options == build(algorithm="fedprox", options={"mu": 0.1}) and len({options, experiment}) == 2
-    with pytest.raises(UserError, match="seed .*-1"):
+    with pytest.raises(UserError, match=r"seed .*-1"):
         experiment.changed(seed=-1)
 
 

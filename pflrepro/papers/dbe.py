@@ -66,8 +66,8 @@ DITTO = tuning.DITTO.row("fmnist", "cifar100", "har")
 FEDPROX = tuning.FEDPROX.row("fmnist", "cifar100", "har")
 # Deleted examples of the platform have 0.1 for networks of the MNIST kind, our default, and 0.01 for CIFAR and
 # AG News [author]; Tiny-ImageNet as these [inferred].
-PFEDME = row(
-    "pFedMe",
+PFEDME = tuning.PFEDME.row(
+    "har",
     by_data={name: {"personal_rate": 0.01} for name in ("cifar100", "tiny-imagenet", "agnews", "agnews-part")},
 )
 KAPPA = {  # [recalled]
@@ -349,7 +349,7 @@ TABLE8 = Artefact(
 
 # ---- Table 9: human activities -------------------------------------------------------------------------------------------------
 HAR_PRINTED = {"dataset": "HAR", "model": "HAR-CNN", "setting": "partition=natural(by user);N=30;rho=1"}
-GLOBAL = (row("FedAvg"), row("SCAFFOLD"), FEDPROX, tuning.MOON.row("har"), row("FedGen"))
+GLOBAL = (row("FedAvg"), row("SCAFFOLD"), FEDPROX, tuning.MOON.row("har"), tuning.FEDGEN.row("har"))
 TABLE9 = Artefact(
     "dbe/table9",
     "DBE Table 9: human activities of 30 people",

@@ -27,6 +27,8 @@ _OF_THE_PLATFORM = {
     "FedProx": "mu = 0.001 on fmnist, cifar100, har",
     "MOON": "mu = 0.1 on har",
     "FedAvg+DBE": "kappa = 50 on har",
+    "pFedMe": "eta_p = 0.01 on har",
+    "FedGen": "generator rate = 0.0005 on har",
 }
 NOTES = {(table, method): said for table in ("dbe/table9", "gpfl/table2") for method, said in _OF_THE_PLATFORM.items()}
 NOTES |= {

@@ -103,7 +103,7 @@ class Tuning:
             ),
             columns=tuple(choice.column() for choice in self.choices),
             scales=(SMOKE, fast(self.rounds, f"the papers' settings, {self.rounds} rounds", every=20)),
-            views=(Table(), Sweep(option(self.option), self.symbol, log=max(values) > 10 * min(values))),
+            views=(Table(), Sweep(option(self.option), self.symbol, log=max(values) > 5 * min(values))),
             spread="clients",
             about=f"The grid for {self.method} {self.source}, of which no paper prints the choice. A fifth of every client's "
             f"training samples is tested on and does not train; the test part is not looked at. Chosen for {said}; by this rule: "

@@ -23,7 +23,7 @@ from pflrepro.notebook import duration
 from pflrepro.papers.availability import to_get
 from pflrepro.papers.kept_lines import Made, remembered_lines
 from pflrepro.papers.studied import Studied
-from pflrepro.papers.timing import Timings, relative_cost
+from pflrepro.papers.timing import Timings, relative_cost, server_steps
 
 if TYPE_CHECKING:
     from pflrepro.papers.artefact import Artefact, Column, Row
@@ -211,7 +211,7 @@ def expected_rounds(experiment: Experiment) -> int:
 
 
 def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> float:
-    """Expected seconds of a whole run, its clients shared out over the cores: training, tests, and adaptations before tests."""
+    """Expected seconds of a whole run: training, tests, and adaptations before tests, shared out over the cores; the server's steps."""
     from pflrepro.algorithms.phases import (
         Clock,
         phases_of,
@@ -224,13 +224,15 @@ def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> f
     epoch = kept * (1 - spec.validation) / settings.batch_size  # steps of all clients
     steps = settings.local_steps * data.clients or epoch * settings.local_epochs
     training = steps * timing.step * relative_cost(experiment.algorithm) + data.clients * timing.client
-    method = experiment.method()
-    adapting = sum(phase.passes or 0 for phase in phases_of(method, Clock.of(settings, 0)) if phase.where == "adapt")
+    phases = phases_of(experiment.method(), Clock.of(settings, 0))
+    adapting = sum(phase.passes or 0 for phase in phases if phase.where == "adapt")
+    served = sum(phase.steps for phase in phases if phase.where == "server")
+    serving = timing.step * server_steps(experiment, served) if served else 0.0  # on one core
     passes = 2 if settings.evaluate_after else 1
     tested = official_tests(data.dataset) * data.clients or kept * spec.validation or samples * data.test_share
     testing = tested * timing.test * passes + adapting * epoch * timing.step
     each = settings.mean_participation * training + testing / settings.every
-    return rounds * each / min(usable_cores(), data.clients)
+    return rounds * (each / min(usable_cores(), data.clients) + serving)
 
 
 def official_tests(dataset: str) -> int:

@@ -17,6 +17,7 @@ from pflrepro.papers.numbers import published
 from pflrepro.papers.registry import select
 from pflrepro.papers.relative_measures import accuracy_in_time_of
 from pflrepro.papers.settings import PROXIES
+from pflrepro.settings import Settings
 
 TABLES = [f"fedbr/table{number}" for number in range(1, 7)]
 TRAINED = [artefact.id for artefact in select("fedbr") if artefact.trains]
@@ -208,7 +209,7 @@ def test_figure_6_has_what_each_panel_compares(at) -> None:
 def test_fast_shares_its_runs_between_artefacts(at) -> None:
     """FedAvg's run of Table 1 serves five artefacts, however long each of them asks for it; times are of runs of their own."""
     kept = [
-        experiment(at(f"fedbr/{id}", "fast"), "fedavg", column).changed(settings=None)
+        experiment(at(f"fedbr/{id}", "fast"), "fedavg", column).changed(settings=Settings())
         for id, column in (
             ("table1", "cifar10"),
             ("table3", "cifar10/without FedBR"),
@@ -219,7 +220,7 @@ def test_fast_shares_its_runs_between_artefacts(at) -> None:
     ]
     assert len(set(kept)) == 1
     for timed in ("table7-times", "figure7"):
-        assert experiment(at(f"fedbr/{timed}", "fast"), "fedavg", "cifar10").changed(settings=None) not in kept
+        assert experiment(at(f"fedbr/{timed}", "fast"), "fedavg", "cifar10").changed(settings=Settings()) not in kept
 
 
 @pytest.mark.parametrize("scale", ["fast", "paper"])

@@ -43,10 +43,17 @@ def test_a_message_names_few_clients() -> None:
 
 
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="needs the committed runs")
-def test_of_the_committed_runs_two_diverged() -> None:
-    """SCAFFOLD's on digits, whose losses end in NaN, and no other one."""
+def test_of_the_committed_runs_four_diverged() -> None:
+    """SCAFFOLD's on digits, whose losses end in NaN, the usual values of two grids on HAR (`papers.tuning`), and no other one."""
     runs = [compact.read(path) for path in sorted(SHIPPED.glob("*.npz"))]
     diverged = {
-        (run.experiment.algorithm, run.experiment.data.dataset, run.experiment.seed) for run in runs if run.diverged
+        (run.experiment.algorithm, run.experiment.options, run.experiment.data.dataset, run.experiment.seed)
+        for run in runs
+        if run.diverged
     }
-    assert diverged == {("scaffold", "digits", 0), ("scaffold", "digits", 2)}
+    assert diverged == {
+        ("scaffold", (), "digits", 0),
+        ("scaffold", (), "digits", 2),
+        ("pfedme", (("personal_rate", 0.1),), "har-interleaved", 0),
+        ("fedgen", (("generator_rate", 0.005),), "har-interleaved", 0),
+    }

@@ -131,11 +131,10 @@ def server_steps(experiment: Experiment, steps: int) -> float:
     Measured on one core: CNN4 with 20 clients takes 0.7 steps, of them 0.06 for the heads; HAR's network with 30 clients 10, nearly all
     for the heads, which hold 99 % of its numbers.
     """
-    from pflrepro.models.registry import build_model
+    from pflrepro.papers.pfedfda_counts import part_size
 
     spec = DATASETS[experiment.data.dataset]
-    network = build_model(experiment.model, spec.shape, spec.classes, seed=0)
-    base, head = (sum(each.numel() for each in part.parameters()) for part in (network.base, network.head))
+    base, head = (part_size(experiment.model, spec.shape, spec.classes, part) for part in ("base", "head"))
     uploads = experiment.data.clients * experiment.settings.mean_participation
     return steps * (GENERATOR_STEP + HEAD_STEP * uploads * head / (base + head))
 

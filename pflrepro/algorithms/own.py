@@ -1,4 +1,4 @@
-"""What is asked of a class of the user's own, said when it is loaded: its options, and hooks that are spelt as the contract does."""
+"""What is asked of a class of the user's own, said when it is loaded: its options, and hooks as the contract spells and calls them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING
 
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, at_line
 
 if TYPE_CHECKING:
     from pflrepro.algorithms.contract import Method
@@ -22,10 +22,13 @@ CLOSE = 0.8  # difflib's ratio: `corect` and `agregate` are spelt nearly as hook
 
 @cache  # once a class: it is looked up for every experiment
 def check_own(kind: type[Method]) -> None:
-    """`UserError` for options that could not be given or left out; a warning for a function that nothing calls."""
+    """`UserError` for options that could not be given or left out, and for hooks that take other arguments than the contract gives; a
+    warning for a function that nothing calls.
+    """
     own = [base for base in kind.__mro__ if not _ours(base)]
     for base in own:
         _check_fields(base, kind)
+        _check_hooks(base)
     for field in dataclasses.fields(kind):
         if field.default_factory is not dataclasses.MISSING:
             raise UserError(
@@ -55,6 +58,23 @@ def _check_fields(base: type, kind: type[Method]) -> None:
             f"{base.__name__}{place} has no @dataclass(frozen=True) above it, so that {', '.join(names)} would be no option; "
             "write that line above the class"
         )
+
+
+def _check_hooks(base: type) -> None:
+    """Each hook takes the arguments that the contract gives it, in that order."""
+    from pflrepro.algorithms.contract import Method
+
+    for name, hook in vars(base).items():
+        contract = vars(Method).get(name)
+        if name.startswith("_") or not (isinstance(hook, FunctionType) and isinstance(contract, FunctionType)):
+            continue
+        given = inspect.signature(contract).parameters
+        try:
+            inspect.signature(hook).bind(*given)
+        except TypeError as error:
+            code = inspect.unwrap(hook).__code__
+            place = at_line(code.co_filename, code.co_firstlineno)
+            raise UserError(f"{base.__name__}.{name}{place} must take ({', '.join(given)}): {error}") from None
 
 
 def _warn_of_slips(kind: type[Method], own: list[type]) -> None:

@@ -145,6 +145,14 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             "class Own(Method):\n    mu = 0.1\n    nu = mew\n",
             "module 'own_method' fails when imported at own_method.py:8: NameError",
         ),
+        (
+            "class Own(Method):\n    def loss(self, params, batch, ctx):\n        return super().loss(params, batch, ctx)\n",
+            "Own.loss at own_method.py:7 must take (self, params, local, batch, ctx): too many positional arguments",
+        ),
+        (
+            "class Part:\n    def send(self, server, cohort, more):\n        return\n\n\nclass Own(Part, Method):\n    pass\n",
+            "Part.send at own_method.py:7 must take (self, server, cohort): missing a required argument: 'more'",
+        ),
     ],
 )
 def test_what_a_class_lacks_is_said_when_it_is_loaded(text, message, written, capsys) -> None:

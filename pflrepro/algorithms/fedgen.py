@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 import torch
@@ -107,7 +108,7 @@ class FedGen(Method):
 
         def objective(trained: Tree) -> tuple[Tensor, Tree]:
             features = self.generate(trained.generator, batch.noise, labels, ctx)
-            logits = ctx.each(lambda head: self.classify(head, features, ctx), uploads.params.head)  # [m, rows, C]
+            logits = ctx.each(partial(self.classify, ctx=ctx), uploads.params.head, features)  # [m, rows, C]
             return F.cross_entropy(torch.tensordot(cohort.p, logits, 1), labels), Tree()
 
         grads, _ = ctx.differentiate(objective, server.params.only(["generator"]))

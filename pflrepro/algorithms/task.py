@@ -132,7 +132,7 @@ class Source(Protocol):
 
 Differentiate = Callable[[Callable[[Tree], tuple[Tensor, Tree]], Tree], tuple[Tree, Tree]]
 Settled = Callable[[Tensor], bool]
-Each = Callable[[Callable[[Tree], Tensor], Tree], Tensor]
+Each = Callable[[Callable[[Tree, Tensor], Tensor], Tree, Tensor], Tensor]
 Samples = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
@@ -163,8 +163,8 @@ class Context:
         samples: row numbers -> (x, y), training samples of any client as they are trained on (not augmented), by `Source.rows`.
         settled: whether an iteration that would only repeat its result from here on (`flag`) may stop. True only where the backend
             works through one client at a time on the host; elsewhere all steps are taken, with the same result.
-        each: (function, rows) -> the function of every row, stacked; the backend's way, at once or one after another, for a server
-            that asks all uploads.
+        each: (function, rows, shared) -> the function of every row and of `shared`, stacked; the backend's way, at once or one after
+            another, for a server that asks all uploads. Its derivative is by `shared` alone, on which the answers depend.
     """
 
     task: Task

@@ -1,4 +1,5 @@
 # Written by `python -m pflrepro.stubs` from __all__ and _NAMES.
+from pflrepro.simulation import asking as asking
 from pflrepro.simulation import backends as backends
 from pflrepro.simulation import batched as batched
 from pflrepro.simulation import computing as computing

@@ -28,9 +28,9 @@ def differentiate(function: Callable[[Tree], tuple[Tensor, Tree]], params: Tree)
     return grad(function, has_aux=True)(params)
 
 
-def each(function: Callable[[Tree], Tensor], rows: Tree) -> Tensor:
-    """`function` of every row at once."""
-    return vmap(function)(rows)
+def each(function: Callable[[Tree, Tensor], Tensor], rows: Tree, shared: Tensor) -> Tensor:
+    """`function` of every row and of `shared`, at once."""
+    return vmap(function, in_dims=(0, None))(rows, shared)
 
 
 class Batched:

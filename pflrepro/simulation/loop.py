@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
-from torch.func import vmap
 
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
+from pflrepro.simulation.asking import RowByRow
 from pflrepro.simulation.failing import place_of, without_result
 from pflrepro.simulation.launch import Launch
 from pflrepro.simulation.memory_order import fast_layout
@@ -23,9 +23,6 @@ from pflrepro.simulation.schedule import AUGMENT, Table
 from pflrepro.trees import Tree, WholeBatch
 
 GATHERED_ROWS = 640  # samples gathered at once: 64 batches of 10; small enough for any data set
-# FedGen's server step on one core, one after another against at once: 1.6 times the time for heads of 5 thousand numbers (CNN4), the
-# same for 51 thousand (100 classes), two thirds for 530 thousand (CNN4 cut behind conv2), half for 2.2 million (HAR).
-LARGE_ROW = 1 << 17
 
 
 def differentiate(function: Callable[[Tree], tuple[Tensor, Tree]], params: Tree) -> tuple[Tree, Tree]:
@@ -42,24 +39,15 @@ def settled(flag: Tensor) -> bool:
     return flag.device.type == "cpu" and bool(flag)
 
 
-def each(function: Callable[[Tree], Tensor], rows: Tree) -> Tensor:
-    """`function` of one row after another; of small rows at once, where the calls take longer than the products."""
-    count = len(next(rows.leaves()))
-    if rows.size() < LARGE_ROW * count:
-        return vmap(function)(rows)
-    return torch.stack([function(rows[i]) for i in range(count)])
-
-
 class Loop:
     """One row after another; on a CPU, where it pays, `workers` processes side by side (`row_pool`)."""
 
     name = "loop"
     differentiate = staticmethod(differentiate)
     settled = staticmethod(settled)
-    each = staticmethod(each)
 
     def __init__(self, workers: int = 1) -> None:
-        self.pool = RowPool(workers)
+        self.pool, self.each = RowPool(workers), RowByRow(workers)
 
     def participate(self, program: Program, launch: Launch) -> Tree:
         return self.pool.each(participate_one, program, launch)

@@ -16,9 +16,8 @@ from pflrepro.algorithms.fedmix import FedMix
 from pflrepro.algorithms.fedper import FedPer
 from pflrepro.algorithms.phases import Phase
 from pflrepro.errors import RunFailed, UserError
-from pflrepro.simulation.batched import Batched
 from pflrepro.simulation.launch import Launch
-from pflrepro.simulation.loop import LARGE_ROW, Loop, differentiate, participate_one
+from pflrepro.simulation.loop import Loop, differentiate, participate_one
 from pflrepro.simulation.row_pool import ROW_OVERHEAD, RowPool
 from pflrepro.simulation.stacking import Stacking
 from pflrepro.simulation.workers import Workers
@@ -43,24 +42,6 @@ def test_batches_are_unpadded(simulate) -> None:
     of_client = {client: [shape[0] for c, shape, _ in seen if c == client] for client in range(5)}
     assert of_client == {0: [5, 5, 5, 5, 4], 1: [3], 2: [5, 5, 4], 3: [5, 4], 4: [5] * 6}
     assert all(mask == 1.0 for _, _, mask in seen)
-
-
-@pytest.mark.parametrize(("size", "calls"), [(LARGE_ROW - 1, 1), (LARGE_ROW, 3)])
-def test_a_server_asks_large_uploads_one_after_another_and_small_ones_at_once(size: int, calls: int) -> None:
-    rows = Tree(weight=torch.arange(3.0)[:, None].expand(3, size))
-    asked = []
-
-    def answer(row: Tree, z: torch.Tensor) -> torch.Tensor:
-        asked.append(row.weight.shape)
-        return z * row.weight[:2]
-
-    def objective(trained: Tree) -> tuple[torch.Tensor, Tree]:
-        return Loop.each(lambda row: answer(row, trained.z), rows).sum(), Tree()
-
-    grads, _ = differentiate(objective, Tree(z=torch.ones(2)))
-    assert asked == [torch.Size([size])] * calls
-    assert grads.z.tolist() == [3.0, 3.0]  # 0 + 1 + 2
-    assert torch.equal(Loop.each(lambda row: row.weight[:2], rows), Batched.each(lambda row: row.weight[:2], rows))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -69,5 +69,10 @@ def _derivative(given: tuple[tuple[Tensor, Tensor], Tensor]) -> Tensor:
 def _in_threads(threads: int, function: Callable[[Any], Any], given: Any) -> list[Any]:
     if threads == 1:
         return list(map(function, given))
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        return list(pool.map(function, given))
+    return list(_pool(threads).map(function, given))
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: a new one has to be given its room for oneDNN's products again."""
+    return ThreadPoolExecutor(threads, "asking", torch.set_num_threads, (1,))

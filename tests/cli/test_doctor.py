@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import pytest
+from helpers.commands import answer
 
 from pflrepro import cli
 from pflrepro.errors import UserError
-
-
-def answer(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
-    """What the command prints with --json."""
-    assert cli.main([*words, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
 
 
 def test_doctor_finds_a_healthy_house(capsys) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.commands import answer
 
 from pflrepro import cli
 from pflrepro.experiments import compact
@@ -39,11 +39,6 @@ def store(made: Run, tmp_path: Path) -> Store:
     """A copy of it to work on."""
     shutil.copytree(made.folder.parents[1], tmp_path / "store")
     return Store(tmp_path / "store", behind=tmp_path / "behind")
-
-
-def answer(capsys, *words: str, code: int = 0):
-    assert cli.main([*words, "--json"]) == code
-    return json.loads(capsys.readouterr().out)
 
 
 def test_show_tells_all_that_is_known(capsys, made: Run, store: Store) -> None:

@@ -9,6 +9,7 @@ import pytest
 from helpers import differing
 
 from pflrepro.experiments.config import Experiment
+from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
 
 
@@ -115,3 +116,9 @@ def make():
     from types import SimpleNamespace
 
     return SimpleNamespace(experiment=experiment, seeds=seeds, same_but_timings=same_but_timings)
+
+
+@pytest.fixture
+def finished(fake, store, make):
+    """A run in the store, of four rounds."""
+    return run(make.experiment(), store=store, simulate=fake, progress=False)

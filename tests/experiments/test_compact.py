@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import differing
+from helpers.training import quick
 
 from pflrepro.errors import CorruptFile
 from pflrepro.experiments import compact, readings
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.files import npz_bytes, read_npz, write
 from pflrepro.experiments.readings import Question
-from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
 
 ASKED = Question("points", 4, (("layer", "base"), ("seeds", [0, 1])), revision=2)
@@ -27,10 +27,6 @@ POINTS = {"x": np.arange(6.0).reshape(3, 2), "label": np.array([0, 1, 1])}
 
 def never() -> dict[str, Any]:
     raise AssertionError("measured again")
-
-
-def quick(experiments, store: Store, fake, **how: Any):
-    return run(experiments, store=store, simulate=fake, progress=False, **how)
 
 
 @pytest.fixture

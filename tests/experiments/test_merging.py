@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from helpers.breaking import break_in_round
 from helpers.runs import put
+from helpers.training import quick
 
 from pflrepro.errors import UserError
 from pflrepro.experiments import compact
 from pflrepro.experiments.merging import Merged, merge
 from pflrepro.experiments.readings import Question
-from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
 
 ASKED = Question("points", 4)
@@ -25,10 +25,6 @@ ASKED = Question("points", 4)
 @pytest.fixture
 def other(tmp_path: Path) -> Store:
     return Store(tmp_path / "other", behind=tmp_path / "nothing")
-
-
-def quick(experiments, store: Store, fake, **how):
-    return run(experiments, store=store, simulate=fake, progress=False, **how)
 
 
 def broken_after_six(experiment, store: Store, fake) -> None:

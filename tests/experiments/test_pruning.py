@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 
 import pytest
 
 from pflrepro.errors import RunFailed, UserError
 from pflrepro.experiments import compact
-from pflrepro.experiments.pruning import prune, repair
+from pflrepro.experiments.pruning import leftovers, prune, repair
 from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
 
@@ -139,3 +140,36 @@ def test_the_models_of_a_shipped_run_can_go(store, fake, make, tmp_path):
     assert [freed.what for freed in whole] == ["models of a shipped run"]
     assert [freed.what for freed in prune(behind, states=True)] == ["states after rounds 4"]
     assert not behind.states(made.id)
+
+
+def test_leftovers_of_killed_processes_are_found_and_removed(finished, store, make, fake):
+    half = [finished.folder / ".done.12.ab.tmp", store.root / "runs" / f".{'0' * 16}.ab.tmp"]
+    half[0].write_bytes(b"12")
+    half[1].mkdir()
+    (half[1] / "config.json").write_bytes(b"123")
+    replaced = finished.folder / "history-00000000.npz"
+    replaced.write_bytes(b"1")
+    checkpoint = finished.folder / "checkpoint.npz"
+    shutil.copy(finished.folder / "state-4.npz", checkpoint)
+    junk = [*half, replaced, checkpoint]
+    with_lock = store.lock(finished.id)
+    assert with_lock.acquire()
+    assert [freed.id for freed in leftovers(store, remove=True)] == ["0" * 16], "what somebody trains is left alone"
+    with_lock.release()
+    found = leftovers(store)
+    assert {freed.what for freed in found} == {
+        "a half-written file",
+        "a replaced result",
+        "the checkpoint of a finished run",
+    }
+    assert all(path.exists() for path in junk if path != half[1]) and not half[1].exists()
+    assert prune(store, dry_run=True) == found == leftovers(store, remove=True)
+    assert not any(path.exists() for path in junk) and leftovers(store) == []
+    assert len(store.runs()) == 1 and list(store.states(finished.id)) == [4]
+
+
+def test_the_checkpoint_of_a_run_that_grows_is_no_leftover(finished, store, make, fake):
+    fake.before_step = lambda simulation: (_ for _ in ()).throw(KeyboardInterrupt) if simulation.round == 6 else None
+    with pytest.raises(KeyboardInterrupt):
+        run(make.experiment(rounds=9), store=store, simulate=fake, progress=False, checkpoint_every=0)
+    assert (finished.folder / "checkpoint.npz").exists() and leftovers(store) == []

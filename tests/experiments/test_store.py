@@ -17,11 +17,10 @@ import warnings
 import numpy as np
 import pytest
 
-from pflrepro.errors import OtherVersion, UserError
+from pflrepro.errors import UserError
 from pflrepro.experiments import compact
 from pflrepro.experiments.files import read_json
-from pflrepro.experiments.identity import identity_digest
-from pflrepro.experiments.pruning import leftovers, prune, repair
+from pflrepro.experiments.pruning import repair
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
@@ -32,11 +31,6 @@ ALL = ("config.json", "history", "record", "done")
 def file_of(run, name: str):
     """A file of a run by what it is, or by its name."""
     return run.folder / read_json(run.folder / "done").get(name, name)
-
-
-@pytest.fixture
-def finished(fake, store, make):
-    return run(make.experiment(), store=store, simulate=fake, progress=False)
 
 
 def test_a_run_is_one_folder_and_nothing_else(finished, store):
@@ -298,39 +292,6 @@ def test_a_reading_that_cannot_be_kept_is_given_all_the_same(finished, store, ca
     assert "the reading mean of run" in caplog.text and "is not kept" in caplog.text
 
 
-def test_leftovers_of_killed_processes_are_found_and_removed(finished, store, make, fake):
-    half = [finished.folder / ".done.12.ab.tmp", store.root / "runs" / f".{'0' * 16}.ab.tmp"]
-    half[0].write_bytes(b"12")
-    half[1].mkdir()
-    (half[1] / "config.json").write_bytes(b"123")
-    replaced = finished.folder / "history-00000000.npz"
-    replaced.write_bytes(b"1")
-    checkpoint = finished.folder / "checkpoint.npz"
-    shutil.copy(finished.folder / "state-4.npz", checkpoint)
-    junk = [*half, replaced, checkpoint]
-    with_lock = store.lock(finished.id)
-    assert with_lock.acquire()
-    assert [freed.id for freed in leftovers(store, remove=True)] == ["0" * 16], "what somebody trains is left alone"
-    with_lock.release()
-    found = leftovers(store)
-    assert {freed.what for freed in found} == {
-        "a half-written file",
-        "a replaced result",
-        "the checkpoint of a finished run",
-    }
-    assert all(path.exists() for path in junk if path != half[1]) and not half[1].exists()
-    assert prune(store, dry_run=True) == found == leftovers(store, remove=True)
-    assert not any(path.exists() for path in junk) and leftovers(store) == []
-    assert len(store.runs()) == 1 and list(store.states(finished.id)) == [4]
-
-
-def test_the_checkpoint_of_a_run_that_grows_is_no_leftover(finished, store, make, fake):
-    fake.before_step = lambda simulation: (_ for _ in ()).throw(KeyboardInterrupt) if simulation.round == 6 else None
-    with pytest.raises(KeyboardInterrupt):
-        run(make.experiment(rounds=9), store=store, simulate=fake, progress=False, checkpoint_every=0)
-    assert (finished.folder / "checkpoint.npz").exists() and leftovers(store) == []
-
-
 def test_repair_sets_damaged_runs_aside_and_clears_up(finished, store):
     shutil.copy(finished.folder / "state-4.npz", finished.folder / "checkpoint.npz")
     assert repair(store) == [f"the checkpoint of a finished run of run {finished.id} is removed"]
@@ -396,67 +357,6 @@ def test_a_file_system_without_locks_has_lock_files(store, monkeypatch):
         one.release()
         assert other.acquire()
         other.release()
-
-
-@pytest.mark.parametrize("part", ["settings", "data", ""])
-def test_a_run_of_another_version_is_read_or_left_alone(part, finished, store, make):
-    """A setting that only the other version has: at its default it is in no identity, and the run is ours; else it is not."""
-
-    def written(change) -> str:
-        described = json.loads((finished.folder / "config.json").read_text())
-        inner = described["experiment"][part] if part else described["experiment"]
-        change(described, inner)
-        id = identity_digest(described["identity"])
-        if id != finished.id:
-            shutil.copytree(finished.folder, store.folder(id))
-        text = json.dumps(described).encode()
-        (store.folder(id) / "config.json").write_bytes(text)
-        done = read_json(store.folder(id) / "done") | {"id": id}
-        done["files"]["config.json"] = hashlib.sha256(text).hexdigest()
-        (store.folder(id) / "done").write_text(json.dumps(done))
-        return id
-
-    def newer(described, inner):
-        inner["clip"] = 0.0
-
-    def other(described, inner):
-        inner["clip"] = 1.0
-        (described["identity"][part] if part else described["identity"])["clip"] = 1.0
-
-    def older(described, inner):
-        del inner["clip"], inner[{"settings": "closing", "data": "proxy", "": "dtype"}[part]]
-
-    assert written(newer) == finished.id
-    assert store.find(make.experiment()).experiment == finished.experiment
-    id = written(other)
-    assert store.health()[2] == [f"run {id}: its clip is not known to this version of pflrepro"]
-    with pytest.raises(OtherVersion, match="clip"):
-        store.get(id)
-    assert store.folder(id).is_dir() and not prune(store)
-    shutil.rmtree(store.folder(id))
-    assert written(older) == finished.id
-    assert store.find(make.experiment()).experiment == finished.experiment
-
-
-def test_a_file_of_another_format_is_left_alone(finished, store, make, fake):
-    text = (finished.folder / "config.json").read_text()
-    (finished.folder / "config.json").write_text(text.replace('"format": 2', '"format": 3'))
-    done = read_json(finished.folder / "done")
-    done["files"]["config.json"] = hashlib.sha256((finished.folder / "config.json").read_bytes()).hexdigest()
-    (finished.folder / "done").write_text(json.dumps(done))
-    for work in (lambda: store.find(make.experiment()), lambda: run(make.experiment(), store=store, progress=False)):
-        with pytest.raises(OtherVersion, match=r"another version of pflrepro .its folder has format 3, here it is 2"):
-            work()
-    assert finished.folder.is_dir()
-
-
-def test_a_checkpoint_of_another_format_is_left_alone(store, make, fake, monkeypatch):
-    monkeypatch.setattr("pflrepro.experiments.checkpoint.FORMAT", 9)
-    made = run(make.experiment(), store=store, simulate=fake, progress=False)
-    monkeypatch.undo()
-    with pytest.raises(OtherVersion, match=r"state-4.npz of run .* .format 9, here 1"):
-        run(make.experiment(rounds=8), store=store, simulate=fake, progress=False)
-    assert list(store.states(made.id)) == [4]
 
 
 def test_a_stray_file_beside_the_states_is_none(finished, store, make, fake):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import fingerprint_of, identity, identity_digest
@@ -83,3 +84,10 @@ def fill(study: Study, row: str, column: str, *curves: list[int]) -> list[Run]:
     for kept in ("cells", "grid", "outcomes"):
         study.__dict__.pop(kept, None)
     return found
+
+
+def line(study: Study, row: str, column: str = "shares: FMNIST") -> pd.Series:
+    """The line of a study's frame of one cell."""
+    found = study.frame[(study.frame["row"] == row) & (study.frame["column"] == column)]
+    assert len(found) == 1
+    return found.iloc[0]

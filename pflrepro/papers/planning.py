@@ -212,6 +212,7 @@ def expected_rounds(experiment: Experiment) -> int:
 
 def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> float:
     """Expected seconds of a whole run: training, tests, and adaptations before tests, shared out over the cores; the server's steps."""
+    cores = usable_cores()
     from pflrepro.algorithms.phases import (
         Clock,
         phases_of,
@@ -227,12 +228,12 @@ def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> f
     phases = phases_of(experiment.method(), Clock.of(settings, 0))
     adapting = sum(phase.passes or 0 for phase in phases if phase.where == "adapt")
     served = sum(phase.steps for phase in phases if phase.where == "server")
-    serving = timing.step * server_steps(experiment, served) if served else 0.0  # on one core
+    serving = timing.step * server_steps(experiment, served, cores) if served else 0.0
     passes = 2 if settings.evaluate_after else 1
     tested = official_tests(data.dataset) * data.clients or kept * spec.validation or samples * data.test_share
     testing = tested * timing.test * passes + adapting * epoch * timing.step
     each = settings.mean_participation * training + testing / settings.every
-    return rounds * (each / min(usable_cores(), data.clients) + serving)
+    return rounds * (each / min(cores, data.clients) + serving)
 
 
 def official_tests(dataset: str) -> int:

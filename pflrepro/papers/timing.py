@@ -125,18 +125,21 @@ def _a_round(experiment: Experiment, batches: int) -> tuple[float, float]:
     return training, testing / TESTED
 
 
-def server_steps(experiment: Experiment, steps: int) -> float:
-    """So many steps of FedGen's server, in steps of FedAvg: the generator's, and every upload's head forward and back.
+def server_steps(experiment: Experiment, steps: int, cores: int) -> float:
+    """So many steps of FedGen's server, in steps of FedAvg: the generator's, and every upload's head forward and back; large heads are
+    shared out over the cores (`pflrepro.simulation.asking`).
 
     Measured on one core: CNN4 with 20 clients takes 0.7 steps, of them 0.06 for the heads; HAR's network with 30 clients 10, nearly all
     for the heads, which hold 99 % of its numbers.
     """
     from pflrepro.papers.pfedfda_counts import part_size
+    from pflrepro.simulation.asking import LARGE_ROW
 
     spec = DATASETS[experiment.data.dataset]
     base, head = (part_size(experiment.model, spec.shape, spec.classes, part) for part in ("base", "head"))
     uploads = experiment.data.clients * experiment.settings.mean_participation
-    return steps * (GENERATOR_STEP + HEAD_STEP * uploads * head / (base + head))
+    heads = uploads / (min(cores, uploads) if head >= LARGE_ROW else 1)
+    return steps * (GENERATOR_STEP + HEAD_STEP * heads * head / (base + head))
 
 
 def relative_cost(algorithm: str) -> float:

@@ -120,7 +120,7 @@ def _store(root: str | Path | None, problems: list[str], mend: bool) -> dict[str
     return {
         "root": str(store.root),
         "finished": len(found.finished),
-        "unfinished": store.unfinished(),
+        "unfinished": len(store.unfinished()),
         "damaged": [str(folder) for folder, _ in found.damaged],
         "leftovers": len(leftovers(store)),
         "repaired": repaired,

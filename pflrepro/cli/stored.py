@@ -1,4 +1,4 @@
-"""`pflrepro show` and `pflrepro store`: one finished run; what the store can do without, and what it takes in."""
+"""`pflrepro show` and `pflrepro store`: one finished run; what is under way in the store, what it can do without, what it takes in."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ An ID stands in the answers of `run` and `score --json`, and at the foot of a ta
 has them. A run may have gone on for one table after another: --rounds 60 shows it as a table of 60 rounds reads it.
 
 With --json, one object; accuracies are fractions in [0, 1], the curves have one value a test, `tested` says behind which rounds.
+"""
+UNFINISHED = """\
+How far the runs are that are not finished: rounds, the best test accuracy so far, seconds a round, when that was saved, and whether
+a process trains the run now. One that is stopped goes on where it was when it is asked for again, by the command that began it.
+
+With --json, an object a run with its whole configuration; accuracies are fractions in [0, 1].
 """
 PRUNE = """\
 Remove the folders of damaged runs that were set aside; with --states also the models kept of finished runs, with --runs whole runs.
@@ -57,11 +63,18 @@ def add(verbs: Any) -> None:
 
     store = verbs.add_parser(
         "store",
-        help="make room in the run store, or make one of several",
-        description="Make room in the run store, or make one store of several.",
+        help="what is under way in the run store; make room in it, or make one of several",
+        description="See what is under way in the run store, make room in it, or make one store of several.",
     )
     store.set_defaults(handler=handle_store, parser=store, json=False)
     actions = store.add_subparsers(metavar="ACTION", dest="action")
+    unfinished = actions.add_parser(
+        "unfinished", help="how far the runs are that are not finished", description=UNFINISHED, formatter_class=raw
+    )
+    add_places(unfinished, data=False)
+    add_json(unfinished)
+    unfinished.set_defaults(handler=handle_unfinished, parser=unfinished)
+
     prune = actions.add_parser(
         "prune", help="remove damaged runs, or kept states", description=PRUNE, formatter_class=raw
     )
@@ -195,7 +208,20 @@ def _curve(run: Run) -> str:
 
 
 def handle_store(arguments: argparse.Namespace) -> Answer:
-    raise UserError("say what to do with the store: prune or merge")
+    raise UserError("say what to do with the store: unfinished, prune or merge")
+
+
+def handle_unfinished(arguments: argparse.Namespace) -> Answer:
+    from pflrepro.experiments.store import Store
+
+    store = Store(arguments.store)
+    found = store.unfinished()
+    rows = [vars(each) | each.experiment.to_dict() for each in found]
+    for row in rows:
+        del row["experiment"]
+    lines = [each.line() for each in found]
+    shown = [name for name in (lines[0] if lines else {}) if any(str(line[name]) for line in lines)]
+    return Answer(rows, table(lines, shown) if lines else f"all runs in {store.root} are finished")
 
 
 def handle_prune(arguments: argparse.Namespace) -> Answer:

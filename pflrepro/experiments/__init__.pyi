@@ -34,6 +34,7 @@ from pflrepro.experiments import store as store
 from pflrepro.experiments import sweep as sweep
 from pflrepro.experiments import trackers as trackers
 from pflrepro.experiments import training as training
+from pflrepro.experiments import unfinished as unfinished
 from pflrepro.experiments import version as version
 from pflrepro.experiments.callbacks import Callback as Callback
 from pflrepro.experiments.config import DataConfig as DataConfig

@@ -45,9 +45,13 @@ def write_checkpoint(path: Path, id: str, checkpoint: Checkpoint) -> None:
     files.write_npz(path, {_META: np.frombuffer(meta.encode(), dtype=np.uint8)} | state)
 
 
-def read_checkpoint(path: Path, id: str) -> Checkpoint:
-    """Read and check; `CorruptFile` for anything odd, `OtherVersion` for a file that is not for this version to read."""
-    arrays = files.read_npz(path)
+def read_checkpoint(path: Path, id: str, *, tests_only: bool = False) -> Checkpoint:
+    """Read and check; `CorruptFile` for anything odd, `OtherVersion` for a file that is not for this version to read.
+
+    Args:
+        tests_only: of the state the tests alone are read, which says how far a run is and how good.
+    """
+    arrays = files.read_npz(path, _of_tests) if tests_only else files.read_npz(path)
     try:
         meta = json.loads(arrays.pop(_META).tobytes().decode())
         if meta["format"] != FORMAT:
@@ -64,3 +68,7 @@ def read_checkpoint(path: Path, id: str) -> Checkpoint:
     if not isinstance(checkpoint.attempts, list) or not all(isinstance(entry, dict) for entry in checkpoint.attempts):
         raise CorruptFile(f"{path.name} is not a checkpoint: its records are missing")
     return checkpoint
+
+
+def _of_tests(name: str) -> bool:
+    return name == _META or name.startswith(_STATE + _HISTORY)

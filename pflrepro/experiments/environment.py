@@ -18,7 +18,8 @@ from pflrepro.metrics.divergence import divergence
 
 def attempt(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], started_at: int) -> dict[str, Any]:
     """The record of one process that works on a run: what the engine says of itself (backend, workers, chunk...), the device, the
-    seeds that train side by side, the round it starts at. `seconds` and `peak_memory_bytes` are filled in as it goes on."""
+    seeds that train side by side, the round it starts at. `seconds`, `peak_memory_bytes` and `test_samples` (of all clients) are filled
+    in as it goes on."""
     plain = {
         str(name): value for name, value in facts.items() if value is None or isinstance(value, (bool, int, float, str))
     }
@@ -33,7 +34,8 @@ def environment(attempts: Sequence[Mapping[str, Any]], history: Mapping[str, np.
     seeds side by side took; `total` of all attempts, for all their seeds); `diverged`: round and clients, or null; `attempts`: one
     record a process that worked on the run.
     """
-    last = {name: value for name, value in attempts[-1].items() if name not in ("seconds", "started_at_round")}
+    of_attempts = ("seconds", "started_at_round", "test_samples")
+    last = {name: value for name, value in attempts[-1].items() if name not in of_attempts}
     apart = divergence(history)
     peaks = [entry["peak_memory_bytes"] for entry in attempts if entry.get("peak_memory_bytes")]
     return last | {

@@ -8,7 +8,7 @@ import json
 import math
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -92,8 +92,8 @@ def _archive(place: BinaryIO, arrays: Mapping[str, np.ndarray], compress: bool) 
                 np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 
-def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an npz, decoded and checked by their CRC.
+def read_npz(path: Path, chosen: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray]:
+    """The arrays of an npz, or those with a `chosen` name, decoded and checked by their CRC.
 
     `UserError` where it must not be read, `CorruptFile` for anything odd.
     """
@@ -108,7 +108,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
                 large = {info.filename for info in stored if info.file_size >= MAPPED}
                 return {
                     name: _mapped(file, archive.zip, f"{name}.npy") if f"{name}.npy" in large else archive[name]
-                    for name in archive.files
+                    for name in filter(chosen, archive.files)
                 }
     except PermissionError as error:
         raise unreadable(path, error) from None

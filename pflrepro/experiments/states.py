@@ -74,7 +74,7 @@ class KeptStates(ABC):
         """
         for path in self.states(id).values():
             try:
-                tested = read_checkpoint(path, id).history
+                tested = read_checkpoint(path, id, tests_only=True).history
             except UserError:  # damaged, or of another version: said where it is needed
                 continue
             if tested and not agree(tested, history):  # before a test it is the start, that of every training

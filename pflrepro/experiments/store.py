@@ -44,6 +44,7 @@ from pflrepro.experiments.readings import Question, questions, taken
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.runs import Listed, Runs
 from pflrepro.experiments.states import KeptStates
+from pflrepro.experiments.unfinished import UnfinishedRuns, read_unfinished
 from pflrepro.places import chosen_folder, named_folder
 
 ENVIRONMENT = "PFLREPRO_STORE"
@@ -115,6 +116,10 @@ class Store(KeptStates, Behind, Listed):
         if found:
             few = ", ".join(found[:MOST_NAMED]) + (" ..." if len(found) > MOST_NAMED else "")
             raise UserError(f"{len(found)} runs begin with {prefix!r}: {few}; give more digits")
+        if any(self.begun(folder.name) for folder in self._folders() if folder.name.startswith(prefix)):
+            raise UserError(
+                f"the run that begins with {prefix!r} is not finished; how far it is: pflrepro store unfinished"
+            )
         raise UserError(
             f"no run begins with {prefix!r} among the {len(self.matching(''))} of {self.root} and of the package"
         )
@@ -191,9 +196,19 @@ class Store(KeptStates, Behind, Listed):
         folder, other = self.folder(id), [self.folder(id) / DONE, self.folder(id) / CHECKPOINT]
         return folder.is_dir() and (self.behind / f"{id}.npz").exists() and not any(path.exists() for path in other)
 
-    def unfinished(self) -> int:
-        """How many runs were begun and are not done."""
-        return sum(self.begun(folder.name) for folder in self._folders())
+    def unfinished(self) -> UnfinishedRuns:
+        """The runs that were begun and are not done, and finished ones that grow: how far each is, how good, whether it is trained now.
+
+        What is damaged is reported and left out.
+        """
+        found = UnfinishedRuns()
+        for folder in self._folders():
+            if self.begun(folder.name) or (folder / CHECKPOINT).exists():
+                try:
+                    found += filter(None, [read_unfinished(folder, self.lock(folder.name))])
+                except UserError as error:
+                    log.warning("an unfinished run is left out: %s", error)
+        return found
 
     def health(self, newest: int | None = None) -> Health:
         """All finished runs (or the newest ones), each read and checked; nothing is changed."""

@@ -379,4 +379,8 @@ def _attempts(group: Group, simulation: Any, machine: Machine, started: float) -
         "seconds": time.monotonic() - started,
         "peak_memory_bytes": environment.peak_memory(machine.device),
     }
-    return [[*(checkpoint.attempts if checkpoint else []), this] for checkpoint in group.checkpoints]
+    samples = [int(simulation.history(index)["test_samples"].sum()) for index in range(len(seeds))]
+    return [
+        [*(checkpoint.attempts if checkpoint else []), this | {"test_samples": count}]
+        for checkpoint, count in zip(group.checkpoints, samples, strict=True)
+    ]

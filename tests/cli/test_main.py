@@ -137,7 +137,7 @@ def test_text_goes_to_standard_output(handler, capsys) -> None:
         (["list", "models", "more"], r"unexpected argument 'more' \(see pflrepro list --help\)"),
         (["data"], r"say what to do with data: get, status, verify"),
         (["data", "gt"], r"unknown action 'gt'; valid: get, "),
-        (["store"], r"say what to do with the store: prune"),
+        (["store"], r"say what to do with the store: unfinished, prune or merge"),
         (["show", "12"], r"no run begins with '12' among the 0 of "),
         (["run"], r"--algorithm is missing"),
         (

@@ -1,7 +1,8 @@
-"""`pflrepro show` and `pflrepro store prune`, on real runs of a few rounds."""
+"""`pflrepro show` and `pflrepro store`, on real runs of a few rounds."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -11,12 +12,14 @@ import pytest
 from helpers.commands import answer
 
 from pflrepro import cli
+from pflrepro.errors import RunFailed
 from pflrepro.experiments import compact
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Run
 from pflrepro.experiments.run import run
 from pflrepro.experiments.store import Store
+from pflrepro.simulation.simulation import Simulation
 
 SMALL = {"clients": 4, "rounds": 3, "model": "mlp"}
 
@@ -230,3 +233,26 @@ def test_prune_by_age_and_size(capsys, store: Store) -> None:
         assert said in capsys.readouterr().err
     assert cli.main(["store", "prune", "--runs", *place]) == 2
     assert "give --older-than or --keep-under" in capsys.readouterr().err
+
+
+def test_unfinished_says_how_far_what_is_under_way_is(capsys, store: Store, monkeypatch) -> None:
+    assert answer(capsys, "store", "unfinished", "--store", str(store.root)) == []
+    assert cli.main(["store", "unfinished", "--store", str(store.root)]) == 0
+    assert capsys.readouterr().out == f"all runs in {store.root} are finished\n"
+    step = Simulation.step
+    monkeypatch.setattr(Simulation, "step", lambda self: 1 / 0 if self.round == 2 else step(self))
+    asked = Experiment.for_dataset("local", "digits", **SMALL)
+    with pytest.raises(RunFailed):
+        run(asked, store=store, progress=False, checkpoint_every=0)
+    [found] = answer(capsys, "store", "unfinished", "--store", str(store.root))
+    assert (found["round"], found["algorithm"], found["settings"]["rounds"]) == (2, "local", 3)
+    assert 0 < found["accuracy"] <= 1 and found["trained"] is False and "experiment" not in found
+    assert cli.main(["store", "unfinished", "--store", str(store.root)]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert (
+        "options" not in head
+        and " seed " in head
+        and re.search(rf" 2 of 3 +[\d.]+ %, round .* stopped +{found['id']}$", line)
+    )
+    assert cli.main(["show", found["id"][:6], "--store", str(store.root)]) == 2
+    assert "is not finished; how far it is: pflrepro store unfinished" in capsys.readouterr().err

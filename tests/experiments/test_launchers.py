@@ -112,7 +112,7 @@ def test_a_killed_worker_costs_the_round_at_hand(launcher, wanted, make, tmp_pat
     rounds = Counter(map(int, (tmp_path / "rounds").read_text().split()))
     assert rounds == {0: SEEDS, 1: SEEDS, 2: SEEDS + 1, 3: SEEDS}, "one round of one run is trained twice"
     store = Store(tmp_path / "store")
-    assert [len(found) for found in store.health()] == [SEEDS, 0, 0] and store.unfinished() == 0
+    assert [len(found) for found in store.health()] == [SEEDS, 0, 0] and store.unfinished() == []
     here = run(wanted, store=tmp_path / "here", workers=1, **how)
     for one, other in zip(runs, here, strict=True):
         assert one.id == other.id and make.same_but_timings(one.history, other.history)

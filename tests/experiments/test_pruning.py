@@ -126,7 +126,7 @@ def test_a_folder_with_nothing_to_go_on_from_goes_unless_somebody_trains_it(stor
     lock.release()
     assert [freed.id for freed in prune(store, dry_run=True)] == [folder.name]
     assert repair(store) == [f"the folder, with nothing to go on from, of run {folder.name} is removed"]
-    assert not folder.exists() and store.unfinished() == 0
+    assert not folder.exists() and store.unfinished() == []
 
 
 def test_the_models_of_a_shipped_run_can_go(store, fake, make, tmp_path):
@@ -135,7 +135,7 @@ def test_the_models_of_a_shipped_run_can_go(store, fake, make, tmp_path):
     compact.export(made, behind.behind)
     behind.begin(made.id, made.experiment, made.identity)
     behind.keep_state(made.id, store.state(made.id, 4))  # as after a look into its models
-    assert behind.unfinished() == 0 and store.unfinished() == 0
+    assert behind.unfinished() == [] and store.unfinished() == []
     whole = prune(behind, runs=True, keep_under=0, dry_run=True)
     assert [freed.what for freed in whole] == ["models of a shipped run"]
     assert [freed.what for freed in prune(behind, states=True)] == ["states after rounds 4"]

@@ -154,7 +154,7 @@ DBE = Tuning(
 # With 0.1, its author's for networks of the MNIST kind, nothing is learned: lambda times the rate is 1.5, and theta overshoots.
 PFEDME = Tuning(
     *("pFedMe", "personal_rate", "eta_p", "[author]"),
-    (_choice(*_HAR, (0.01, 0.03, 0.1), usual=0.1, chosen=0.01),),
+    (_choice(*_HAR, (0.003, 0.01, 0.03, 0.1), usual=0.1, chosen=0.01),),
 )
 # With the platform's 0.005 the loss is no number after round 9. A round takes a minute on one core.
 FEDGEN = Tuning(

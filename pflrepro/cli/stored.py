@@ -221,7 +221,7 @@ def handle_unfinished(arguments: argparse.Namespace) -> Answer:
         del row["experiment"]
     lines = [each.line() for each in found]
     shown = [name for name in (lines[0] if lines else {}) if any(str(line[name]) for line in lines)]
-    return Answer(rows, table(lines, shown) if lines else f"all runs in {store.root} are finished")
+    return Answer(rows, table(lines, shown) if lines else f"no unfinished run in {store.root}")
 
 
 def handle_prune(arguments: argparse.Namespace) -> Answer:

@@ -238,7 +238,7 @@ def test_prune_by_age_and_size(capsys, store: Store) -> None:
 def test_unfinished_says_how_far_what_is_under_way_is(capsys, store: Store, monkeypatch) -> None:
     assert answer(capsys, "store", "unfinished", "--store", str(store.root)) == []
     assert cli.main(["store", "unfinished", "--store", str(store.root)]) == 0
-    assert capsys.readouterr().out == f"all runs in {store.root} are finished\n"
+    assert capsys.readouterr().out == f"no unfinished run in {store.root}\n"
     step = Simulation.step
     monkeypatch.setattr(Simulation, "step", lambda self: 1 / 0 if self.round == 2 else step(self))
     asked = Experiment.for_dataset("local", "digits", **SMALL)

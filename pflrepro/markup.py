@@ -33,8 +33,13 @@ def facts(title: str, rows: Mapping[str, Any]) -> str:
 
 def records(lines: Sequence[Mapping[str, Any]]) -> str:
     """Lines of the same names as a table; columns that are empty everywhere are left out."""
-    names = [name for name in lines[0] if any(str(line[name]) for line in lines)] if lines else []
+    names = filled(lines)
     return table([(name,) for name in names], [[line[name] for name in names] for line in lines])
+
+
+def filled(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of lines of the same names, but those that are empty everywhere."""
+    return [name for name in lines[0] if any(str(line[name]) for line in lines)] if lines else []
 
 
 def table(head: Head, lines: Iterable[Sequence[Any]], titles: Mapping[str, str] | None = None) -> str:

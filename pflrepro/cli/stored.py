@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.cli.arguments import add_json, add_places, count, measured
 from pflrepro.cli.output import Answer, table
 from pflrepro.errors import CorruptFile, UserError
+from pflrepro.markup import filled
 
 if TYPE_CHECKING:
     from pflrepro.experiments.result import Run
@@ -220,8 +221,7 @@ def handle_unfinished(arguments: argparse.Namespace) -> Answer:
     for row in rows:
         del row["experiment"]
     lines = [each.line() for each in found]
-    shown = [name for name in (lines[0] if lines else {}) if any(str(line[name]) for line in lines)]
-    return Answer(rows, table(lines, shown) if lines else f"no unfinished run in {store.root}")
+    return Answer(rows, table(lines, filled(lines)) if lines else f"no unfinished run in {store.root}")
 
 
 def handle_prune(arguments: argparse.Namespace) -> Answer:

@@ -378,9 +378,6 @@ def _attempts(group: Group, simulation: Any, machine: Machine, started: float) -
         "threads": environment.threads(),
         "seconds": time.monotonic() - started,
         "peak_memory_bytes": environment.peak_memory(machine.device),
+        "test_samples": int(simulation.history(0)["test_samples"].sum()),  # all seeds have the same clients
     }
-    samples = [int(simulation.history(index)["test_samples"].sum()) for index in range(len(seeds))]
-    return [
-        [*(checkpoint.attempts if checkpoint else []), this | {"test_samples": count}]
-        for checkpoint, count in zip(group.checkpoints, samples, strict=True)
-    ]
+    return [[*(checkpoint.attempts if checkpoint else []), this] for checkpoint in group.checkpoints]

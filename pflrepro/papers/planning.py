@@ -212,14 +212,13 @@ def expected_rounds(experiment: Experiment) -> int:
 
 def estimate_seconds(experiment: Experiment, rounds: int, timings: Timings) -> float:
     """Expected seconds of a whole run: training, tests, and adaptations before tests, shared out over the cores; the server's steps."""
-    cores = usable_cores()
     from pflrepro.algorithms.phases import (
         Clock,
         phases_of,
     )  # which loads the framework: a plan that is remembered needs none
 
     settings, data, timing = experiment.settings, experiment.data, timings.of(experiment)
-    samples = samples_of(experiment)
+    samples, cores = samples_of(experiment), usable_cores()
     spec = parse(data.partition)
     kept = samples * (1 - data.test_share) * spec.train_share
     epoch = kept * (1 - spec.validation) / settings.batch_size  # steps of all clients

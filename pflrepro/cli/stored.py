@@ -26,8 +26,9 @@ has them. A run may have gone on for one table after another: --rounds 60 shows 
 With --json, one object; accuracies are fractions in [0, 1], the curves have one value a test, `tested` says behind which rounds.
 """
 UNFINISHED = """\
-How far the runs are that are not finished: rounds, the best test accuracy so far, seconds a round, when that was saved, and whether
-a process trains the run now. One that is stopped goes on where it was when it is asked for again, by the command that began it.
+How far the runs are that are not finished: rounds, the best test accuracy so far, whether and by which round training came apart (a
+loss that is infinite, NaN or huge), seconds a round, when that was saved, and whether a process trains the run now. One that is
+stopped goes on where it was when it is asked for again, by the command that began it.
 
 With --json, an object a run with its whole configuration; accuracies are fractions in [0, 1].
 """
@@ -220,6 +221,7 @@ def handle_unfinished(arguments: argparse.Namespace) -> Answer:
     rows = [vars(each) | each.experiment.to_dict() for each in found]
     for row in rows:
         del row["experiment"]
+        row["diverged"] = vars(row["diverged"]) if row["diverged"] else None
     lines = [each.line() for each in found]
     return Answer(rows, table(lines, filled(lines)) if lines else f"no unfinished run in {store.root}")
 

@@ -16,6 +16,7 @@ from pflrepro.experiments.folder import CHECKPOINT, DONE, read_config
 from pflrepro.experiments.locks import RunLock
 from pflrepro.experiments.runs import configuration
 from pflrepro.markup import Brief, records
+from pflrepro.metrics.divergence import Divergence, divergence
 from pflrepro.notebook import duration
 
 
@@ -28,6 +29,7 @@ class Unfinished(Brief):
         round: rounds done.
         accuracy: the best test accuracy so far, as a fraction; NaN before the first test, and of checkpoints of older versions.
         best_round: where that was reached; -1 before the first test.
+        diverged: by which round its training came apart at the latest, and at which clients; None where it did not.
         seconds_per_round: on average, training and tests; of seeds that train side by side all of them. NaN before the first round.
         saved: when, in seconds since 1970; None where nothing was saved yet.
         trained: whether a process trains it now.
@@ -38,6 +40,7 @@ class Unfinished(Brief):
     round: int = 0
     accuracy: float = math.nan
     best_round: int = -1
+    diverged: Divergence | None = None
     seconds_per_round: float = math.nan
     saved: float | None = None
     trained: bool = False
@@ -53,6 +56,7 @@ class Unfinished(Brief):
         return {name: of[name] for name in ("algorithm", "options", "dataset", "partition", "seed")} | {
             "round": f"{self.round:,} of {'at most ' if self.experiment.settings.patience else ''}{asked:,}",
             "best so far": "" if self.best_round < 0 else f"{self._percent}round {self.best_round:,}",
+            "diverged": f"by round {self.diverged.round:,}" if self.diverged else "",
             "a round": "" if math.isnan(self.seconds_per_round) else duration(self.seconds_per_round),
             "saved": ago,
             "now": "is trained" if self.trained else "stopped",
@@ -86,6 +90,7 @@ def read_unfinished(folder: Path, lock: RunLock) -> Unfinished | None:
         experiment,
         checkpoint.round,
         *_best(checkpoint),
+        _diverged(checkpoint),
         spent / checkpoint.round if checkpoint.round else math.nan,
         path.stat().st_mtime,
         _held(lock),
@@ -100,6 +105,13 @@ def _best(checkpoint: Checkpoint) -> tuple[float, int]:
     correct = tested["correct"].sum(1)
     place = int(correct.argmax())
     return float(correct[place] / samples) if samples else math.nan, int(tested["round"][place])
+
+
+def _diverged(checkpoint: Checkpoint) -> Divergence | None:
+    """As `divergence` finds it, but for losses that are huge and finite: of a client's samples only the sum over clients is known."""
+    samples = checkpoint.attempts[-1].get("test_samples") if checkpoint.attempts else None
+    history = dict(checkpoint.history) | {"test_samples": samples or math.inf}
+    return divergence(history) if "loss" in history else None
 
 
 def _held(lock: RunLock) -> bool:

@@ -256,3 +256,23 @@ def test_unfinished_says_how_far_what_is_under_way_is(capsys, store: Store, monk
     )
     assert cli.main(["show", found["id"][:6], "--store", str(store.root)]) == 2
     assert "is not finished; how far it is: pflrepro store unfinished" in capsys.readouterr().err
+
+
+def test_unfinished_says_which_training_came_apart(capsys, store: Store, monkeypatch) -> None:
+    step = Simulation.step
+    monkeypatch.setattr(Simulation, "step", lambda self: 1 / 0 if self.round == 3 else step(self))
+    for rate in (0.005, 1e9):
+        with pytest.raises(RunFailed):
+            run(
+                Experiment.for_dataset("local", "digits", clients=4, rounds=4, lr=rate),
+                store=store,
+                progress=False,
+                checkpoint_every=0,
+            )
+    found = {each["settings"]["lr"]: each for each in answer(capsys, "store", "unfinished", "--store", str(store.root))}
+    assert found[0.005]["diverged"] is None
+    assert found[1e9]["diverged"]["round"] in (1, 2) and set(found[1e9]["diverged"]["clients"]) <= {0, 1, 2, 3}
+    assert cli.main(["store", "unfinished", "--store", str(store.root)]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert "  diverged  " in head
+    assert sorted("by round" in line for line in lines) == [False, True]

@@ -58,7 +58,8 @@ class FakeSimulation:
     def state_of(self, index: int) -> dict[str, np.ndarray]:
         rows = np.array(self.rows[index], dtype=np.int64).reshape(-1, len(self.test))
         tested = {"history/round": np.array(self.tested, dtype=np.int64), "history/correct": rows}
-        return {"x": self.states[index], "progress/round": np.array(self.round), "history/loss": rows / 7.0} | tested
+        losses = {"history/loss": rows / 7.0, "history/train_loss": rows / 5.0}
+        return {"x": self.states[index], "progress/round": np.array(self.round)} | tested | losses
 
     def restore_seed(self, index: int, arrays: dict[str, np.ndarray]) -> None:
         self.states[index] = arrays["x"]

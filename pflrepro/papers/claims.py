@@ -21,6 +21,7 @@ class Sample:
     Attributes:
         each: what these are, where not clients.
         only_rises: whether more rounds can only raise the numbers, as those of the best round.
+        diverged: whether training came apart in a run behind it, so that it says nothing of what more rounds would have come to.
     """
 
     numbers: Mapping[int, float]
@@ -28,6 +29,7 @@ class Sample:
     rising: bool = False
     each: str = "clients"
     only_rises: bool = False
+    diverged: bool = False
 
 
 @dataclass(frozen=True)

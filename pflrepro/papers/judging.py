@@ -10,7 +10,7 @@ artefact stands beside it.
 *Still rising*: at fewer rounds than the paper's, a run whose best round lies in the last fifth of its rounds, which is better on
 average than the fifth before, is an unfinished curve; an ordering that it may turn is neither kept nor broken. It may not
 where the number is a best round's, which more rounds can only raise, and raising it widens the difference: who is behind when its own
-curve is at its end stays behind one that still rises.
+curve is at its end stays behind one that still rises. A training that came apart counts with what it reached; the test names it.
 """
 
 from __future__ import annotations
@@ -169,6 +169,8 @@ def _test(contrast: Contrast, bound: float, grid: Grid, source: str) -> Outcome:
         said += "; what still rises widens it"
     elif rising:
         outcome = RISING
+    apart = [grid.labels[place[0]] for place in contrast.places if grid.samples[place].diverged]
+    said += "".join(f"; {label} diverged" for label in dict.fromkeys(apart))
     facts = (said, tested.p, outcome, source)
     return Outcome(contrast.said, contrast.column, contrast.places, difference, error, *facts, least=tested.least)
 

@@ -223,7 +223,8 @@ class Cell:
         clients = {s: (v.clients, v.weights) for s, v in finite.items() if v.clients is not None}
         each = next((value.each for value in finite.values()), "clients")
         of_the_best = self.taken is not None and self.taken.rule.which == "best"
-        return Sample(numbers, clients, self.rising, each, only_rises=of_the_best)
+        diverged = any(self.runs[seed].diverged for seed in finite)
+        return Sample(numbers, clients, self.rising, each, only_rises=of_the_best, diverged=diverged)
 
     def tolerance(self, artefact: Artefact) -> float:
         """Two standard errors of the difference of means, at least the artefact's: 2 sqrt(v_p / trials + v_o / n).

@@ -134,6 +134,14 @@ def test_the_best_round_of_a_curve_that_still_rises_decides_against_one_at_its_e
     assert one(claims.above("a", "b"), same).outcome == "still rising", "what no test decides, more rounds may"
 
 
+def test_a_claim_of_a_training_that_came_apart_says_so() -> None:
+    """The numbers decide as ever, but stand for what was learnt until then."""
+    board = grid(a_x=cell(*GOOD), b_x=cell(*POOR, diverged=True), c_x=cell(*MIDDLE))
+    apart, whole = one(claims.above("a", "b"), board), one(claims.above("a", "c"), board)
+    assert apart.test == f"{whole.test}; B diverged" and "diverged" not in whole.test
+    assert apart.outcome == "kept" and apart.p == pytest.approx(stats.ttest_rel(GOOD, POOR).pvalue)
+
+
 def test_of_claims_of_several_contrasts_those_must_be_settled_that_decide() -> None:
     rising = {"rising": True, "only_rises": True}
     board = grid(a_x=cell(*MIDDLE), b_x=cell(*POOR), c_x=cell(*GOOD, **rising), d_x=cell(*POOR, rising=True))

@@ -80,6 +80,8 @@ def test_a_run_that_diverged_never_stands_in_a_table_unseen(make) -> None:
     told = f"seed {seed.seed} diverged by round {history['round'][-1]} (client 2)"
     assert line(found, "FedAvg")["reason"] == f"2 of 3 seeds run; {told}"
     assert any(told in note for view in found.artefact.views for note in view.notes(found))
+    fill(found, "fedavg+dbe", "skewed", [10, 70, 50, 40, 30], [10, 71, 50, 40, 30])
+    assert [each.test for each in found.outcomes] == ["paired t over 2 seeds; FedAvg diverged"]
 
 
 def test_a_shorter_study_reads_the_beginning_of_longer_runs(make) -> None:

@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OURS, LESS, PRINTED = "ours", "ours, less than the paper's setting", "published"
+INTERVAL = "95 % interval"
+PALE = {"linewidth": 3.0, "alpha": 0.3}
 
 
 @dataclass(frozen=True)
 class Number:
-    """What stands in one cell: ours and printed, NaN where there is none; their spreads; whether ours is at the paper's setting."""
+    """What stands in one cell: ours and printed, NaN where there is none; their spreads; whether ours is at the paper's setting.
+
+    Attributes:
+        interval: (low, high) of ours where it has no spread, as of one seed.
+    """
 
     row: str
     look: Look
@@ -30,6 +36,7 @@ class Number:
     published: float = math.nan
     published_spread: float = math.nan
     full: bool = True
+    interval: tuple[float, float] = (math.nan, math.nan)
 
 
 @dataclass(frozen=True)
@@ -51,15 +58,15 @@ def dot_figure(
     drawn: Sequence[NumberPanel], rows: Sequence[str], strong: Collection[str] = (), less: str = LESS
 ) -> Figure:
     """The panels; rows from the top as given, the labels of `strong` in bold. Filled: ours; hollow: ours at less than the paper's
-    setting, which the legend calls `less`; grey bars: printed. Whiskers are spreads. Panels of one unit have one range, unless that
-    shrinks one to less than half. `UserError` without a panel."""
+    setting, which the legend calls `less`; grey bars: printed. Whiskers are spreads, pale lines intervals. Panels of one unit have
+    one range, unless that shrinks one to less than half. `UserError` without a panel."""
     places = {row: len(rows) - 1 - place for place, row in enumerate(rows)}
     long = max(map(len, rows), default=0) > LABEL
     titles, above = filled([panel.title for panel in drawn], wide=long)
     xlabels, below = filled([panel.xlabel for panel in drawn], wide=long)
     with style():
         height = 0.75 + 0.15 * len(rows) + above + below
-        figure, axes = panels(len(drawn), height, [OURS, less, PRINTED], wide=long, sharey=True)
+        figure, axes = panels(len(drawn), height, [OURS, less, PRINTED, INTERVAL], wide=long, sharey=True)
         for axis, panel, title, xlabel in zip(axes, drawn, titles, xlabels, strict=True):
             for number in panel.numbers:
                 if number.row not in places:
@@ -99,6 +106,8 @@ def _draw(axis: Axes, number: Number, place: int) -> None:
             whisker(number.spread),
         )  # not muted: the row has its name, thin lines must be seen
         how = {"fmt": number.look.marker, "color": ink, "mfc": ink if number.full else "white", "ms": 4.5, "mew": 0.8}
+        if not math.isnan(number.interval[0]):
+            axis.hlines(place, *number.interval, color=ink, capstyle="butt", zorder=1, **PALE)
         axis.errorbar(number.ours, place, xerr=spread, capsize=2, elinewidth=0.8, label="_ours", zorder=3, **how)
 
 
@@ -118,3 +127,5 @@ def _keys(axis: Axes, drawn: Sequence[NumberPanel], less: str) -> None:
             axis.plot([], [], "o", ms=4.5, mew=0.8, color="black", mfc=fill, label=label)
     if any(not math.isnan(each.published) for each in numbers):
         axis.plot([], [], "|", ms=8, mew=1.4, color=GREY, label=PRINTED)
+    if any(not math.isnan(each.interval[0]) for each in numbers):
+        axis.plot([], [], color="black", label=INTERVAL, **PALE)

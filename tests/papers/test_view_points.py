@@ -20,7 +20,7 @@ from pflrepro.papers.views.points import Points
 from pflrepro.papers.views.rows import row_looks
 from pflrepro.style import COLUMN, PAGE
 from pflrepro.viz.bars import bar_figure, share_figure
-from pflrepro.viz.dots import LESS, Number, NumberPanel, dot_figure
+from pflrepro.viz.dots import INTERVAL, LESS, PALE, Number, NumberPanel, dot_figure
 from pflrepro.viz.looks import Look, look
 
 FIGURES = Path(__file__).parents[2] / "figures"
@@ -78,18 +78,31 @@ def test_whiskers_are_over_what_the_printed_spread_is_over(spread, half, said):
     assert ours[3] == pytest.approx(half, abs=1e-4)
 
 
+def test_one_seed_has_its_interval_over_clients_in_place_of_a_whisker():
+    alone = make_cell(DBE, A, [[10, 84]])  # 25 of 30 and 59 of 70 right
+    (axis,) = drawn(Points(), [CELLS[0], alone]).axes
+    (line,) = (part for part in axis.collections if part.get_alpha() == PALE["alpha"])
+    low, high, kind = alone.interval()
+    assert line.get_segments()[0].tolist() == [[low, 0], [high, 0]] and kind == "bootstrap, 2 clients"
+    assert (low, high) == pytest.approx((100 * 25 / 30, 100 * 59 / 70))
+    notes = [Points().notes(make_study(make_artefact(), [cell]))[0] for cell in (CELLS[0], CELLS[2])]
+    assert ["pale: 95 % interval over clients, of one seed" in note for note in notes] == [False, True]
+    over_clients = drawn(Points(), [CELLS[2]], spread="clients")
+    assert INTERVAL not in labels(over_clients), "its whisker says as much"
+
+
 def test_less_than_the_papers_setting_is_hollow():
     figure = drawn(Points())
     full, hollow = (bar.lines[0] for bar in figure.axes[0].containers if bar.get_label() == "_ours")
     assert (full.get_markerfacecolor(), hollow.get_markerfacecolor()) == (full.get_color(), "white")
-    assert labels(figure) == ["ours", "ours, less than the paper's setting", "published"]
+    assert labels(figure) == ["ours", "ours, less than the paper's setting", INTERVAL, "published"]
 
 
 def test_where_all_is_hollow_the_legend_says_why():
-    assert labels(drawn(Points(), [CELLS[2]])) == ["ours, less than the paper's setting", "published"]
+    assert labels(drawn(Points(), [CELLS[2]])) == ["ours, less than the paper's setting", INTERVAL, "published"]
     alone = drawn(Points(), [make_cell(DBE, A, [[10, 70]], fidelity=REDUCED)])
-    assert labels(alone) == ["ours, less than the paper's setting"]
-    assert labels(drawn(Points(), [make_cell(DBE, A, [[10, 70]])])) == []
+    assert labels(alone) == ["ours, less than the paper's setting", INTERVAL]
+    assert labels(drawn(Points(), [make_cell(DBE, A, [[10, 70], [10, 72]])])) == []
     notes = [Points().notes(make_study(make_artefact(), [cell]))[0] for cell in (CELLS[0], CELLS[2], CELLS[3])]
     assert [("hollow" in said, "as printed" in said) for said in notes] == [(False, True), (True, True), (False, False)]
 
@@ -214,8 +227,8 @@ def test_it_is_said_once_what_ours_are_made_on_where_it_is_something_else(tmp_pa
         return panel_title(figure.axes[0]).replace("\n", " "), labels(figure)[:-1]
 
     committed, empty, less = Store(tmp_path, behind=FIGURES / "runs"), Store(tmp_path), LESS
-    assert of("dbe/table5", committed) == ("practical, FMNIST", [less])
-    assert of("dbe/table3", committed) == ("TINY, practical", ["ours: Cifar100, practical"])
+    assert of("dbe/table5", committed) == ("practical, FMNIST", [less, INTERVAL])
+    assert of("dbe/table3", committed) == ("TINY, practical", ["ours: Cifar100, practical", INTERVAL])
     assert of("dbe/table3", empty)[0] == "TINY, practical"
     assert of("pfedfda/table3", committed) == ("CIFAR10 (ours: CIFAR10-half, 50 samples)", ["ours", less])
 

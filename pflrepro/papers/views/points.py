@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,10 @@ class Points(Shown):
         said = [
             f"Whiskers: {whiskers(study.artefact)} (ours){', as printed (published)' if any_printed(study) else ''}"
         ]
+        pale = [cell for cell in found if not math.isnan(_interval(cell, study.artefact.spread)[0])]
+        if pale:
+            over = dict.fromkeys(value.each for cell in pale for value in cell.values.values())
+            said.append(f"pale: 95 % interval over {', '.join(over)}, of one seed")
         if any(not full(cell) for cell in found):
             said.append("hollow: less than the paper's setting, or other data")
         return ["; ".join(said) + "."]
@@ -78,4 +83,11 @@ def numbers(study: Any, rows: Iterable[Row], column: Column, looks: Mapping[str,
 def _number(found: Cell, look: Look, spread: str) -> Number:
     """A cell as it is drawn, with its spread over `trials` or `clients`; a stand-in without what is printed."""
     printed = (float("nan"),) * 2 if found.fidelity == STAND_IN else (found.published, found.published_std)
-    return Number(found.row.label, look, found.ours, found.spread_over(spread), *printed, full=full(found))
+    interval = _interval(found, spread)
+    return Number(found.row.label, look, found.ours, found.spread_over(spread), *printed, full(found), interval)
+
+
+def _interval(found: Cell, spread: str) -> tuple[float, float]:
+    """(low, high) of a number that has no whisker; NaN of others."""
+    has_none = math.isnan(found.spread_over(spread)) and not math.isnan(found.ours)
+    return found.interval()[:2] if has_none else (math.nan, math.nan)

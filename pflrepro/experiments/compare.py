@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pflrepro.algorithms.registry import about
 from pflrepro.errors import UserError, in_short
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.result import Run
@@ -61,6 +62,7 @@ class Compared:
 
     def __init__(self, runs: Iterable[Run] | Mapping[str, Sequence[Run]], rule: str = "best_round") -> None:
         self.rule = check_rule(rule)
+        self._named = isinstance(runs, Mapping)
         groups = runs if isinstance(runs, Mapping) else _lines(_listed(runs))
         self.runs = {str(label): _listed(group) for label, group in groups.items()}
         for label, each in self.runs.items():
@@ -121,7 +123,10 @@ class Compared:
         return figure
 
     def to_latex(self) -> str:
-        """The table as LaTeX, two decimals, its rule and what the numbers are as comments; it wants the package booktabs."""
+        """The table as LaTeX, two decimals, its rule and what the numbers are as comments; it wants the package booktabs.
+
+        Methods are called as the papers print them, where no labels were given.
+        """
         import pandas as pd
 
         lines = [
@@ -132,11 +137,17 @@ class Compared:
                 "seeds": line["seeds"],
                 "rounds": line["rounds"],
             }
-            for label, line in self.table.iterrows()
+            for label, (_, line) in zip(self._in_print(), self.table.iterrows(), strict=True)
         ]
         kinds = "; ".join(dict.fromkeys(self.table["interval"]))
         said = [f"{self._said_of_rule}; mean and population standard deviation over seeds; interval: {kinds}"]
         return "\n".join([*(f"% {line}" for line in (*said, *self.diverged)), latex(pd.DataFrame(lines))])
+
+    def _in_print(self) -> list[str]:
+        """The labels with the methods' titles, but where one was given, or would stand twice, as of `apfl` and `apfl/platform`."""
+        methods = {label: runs[0].experiment.algorithm for label, runs in self.runs.items()}
+        titled = [about(method).title + label.removeprefix(method) for label, method in methods.items()]
+        return list(methods) if self._named or len({*titled}) < len(titled) else titled
 
     def _line(self, runs: Sequence[Run]) -> dict[str, Any]:
         values = [100 * self._selected(run).value for run in runs]

@@ -203,6 +203,17 @@ def test_the_table_is_one_of_latex_too() -> None:
     assert any(line.startswith("local & 50.00 & ") for line in lines), "one seed has no spread"
 
 
+def test_latex_calls_methods_as_the_papers_do_where_no_labels_are_given() -> None:
+    one = [finished([[5, 15, 0]], algorithm="fedavg+dbe", options=(("kappa", kappa),)) for kappa in (5.0, 50.0)]
+    platform = finished([[5, 15, 0]], algorithm="apfl/platform")
+
+    def names(*runs: Run) -> list[str]:
+        return [line.partition(" & ")[0] for line in compare(runs).to_latex().splitlines() if " & 50.00 & " in line]
+
+    assert names(*one, platform) == ["FedAvg+DBE, kappa=5.0", "FedAvg+DBE, kappa=50.0", "APFL"]
+    assert names(finished([[5, 15, 0]], algorithm="apfl"), platform) == ["apfl", "apfl/platform"], "no title twice"
+
+
 def test_only_finished_runs_can_be_compared() -> None:
     with pytest.raises(UserError, match="there are no runs to compare"):
         compare([])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pflrepro.errors import UserError
 from pflrepro.experiments import files
-from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint
+from pflrepro.experiments.checkpoint import read_checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.folder import CHECKPOINT, DONE, read_config
 from pflrepro.experiments.locks import RunLock
@@ -85,21 +86,21 @@ def read_unfinished(folder: Path, lock: RunLock) -> Unfinished | None:
     if (folder / DONE).exists() and checkpoint.round <= files.read_json(folder / DONE).get("rounds", 0):
         return None
     spent = sum(attempt["seconds"] for attempt in checkpoint.attempts)
+    samples = checkpoint.attempts[-1].get("test_samples") if checkpoint.attempts else None
     return Unfinished(
         folder.name,
         experiment,
         checkpoint.round,
-        *_best(checkpoint),
-        _diverged(checkpoint),
+        *_best(checkpoint.history, samples),
+        _diverged(checkpoint.history, samples),
         spent / checkpoint.round if checkpoint.round else math.nan,
         path.stat().st_mtime,
         _held(lock),
     )
 
 
-def _best(checkpoint: Checkpoint) -> tuple[float, int]:
+def _best(tested: Mapping[str, Any], samples: int | None) -> tuple[float, int]:
     """The best accuracy and its round; NaN of a checkpoint that does not say how many samples are tested."""
-    tested, samples = checkpoint.history, checkpoint.attempts[-1].get("test_samples") if checkpoint.attempts else None
     if not len(tested.get("round", ())):
         return math.nan, -1
     correct = tested["correct"].sum(1)
@@ -107,11 +108,9 @@ def _best(checkpoint: Checkpoint) -> tuple[float, int]:
     return float(correct[place] / samples) if samples else math.nan, int(tested["round"][place])
 
 
-def _diverged(checkpoint: Checkpoint) -> Divergence | None:
+def _diverged(tested: Mapping[str, Any], samples: int | None) -> Divergence | None:
     """As `divergence` finds it, but for losses that are huge and finite: of a client's samples only the sum over clients is known."""
-    samples = checkpoint.attempts[-1].get("test_samples") if checkpoint.attempts else None
-    history = dict(checkpoint.history) | {"test_samples": samples or math.inf}
-    return divergence(history) if "loss" in history else None
+    return divergence({**tested, "test_samples": samples or math.inf}) if "loss" in tested else None
 
 
 def _held(lock: RunLock) -> bool:

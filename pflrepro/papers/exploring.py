@@ -82,7 +82,7 @@ class CellExplorer(Displayed):
     def _about(self, cell: Cell) -> str:
         study = self.study
         verdict = cell.verdict(study.artefact, study.outcomes)
-        low, high, interval = cell.interval() if len(cell.numbers) else (0.0, 0.0, "")
+        low, high, interval = cell.interval()
         found = {
             cell.measure.title: mean_and_spread(cell.ours, cell.spread, cell.digits) or NOTHING,
             "unit": cell.measure.unit,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,7 +104,7 @@ class Cell:
         return f"Cell({self.row.label}, {self.column.setting.label}: published {printed}, {self._whose} {ours})"
 
     def _repr_html_(self) -> str:
-        low, high, kind = self.interval() if len(self.numbers) else (math.nan, math.nan, "")
+        low, high, kind = self.interval()
         rows = {
             "published": f"{self._said(self.published, self.published_std)} ({_source(self.printed)})",
             self._whose: self._said(self.ours, self.spread) if self.runs else "not run",
@@ -200,7 +201,12 @@ class Cell:
         return self.measure.taken_of(self.column.method(self.row))
 
     def interval(self) -> tuple[float, float, str]:
-        """(low, high, what it is): 95 %, over seeds, with one seed over clients where the measure has values a client."""
+        """(low, high, what it is): 95 %, over seeds, with one seed over clients where the measure has values a client; NaN without."""
+        return self._interval
+
+    @cached_property
+    def _interval(self) -> tuple[float, float, str]:
+        """Once: page, picture and csv show it, and a bootstrap takes some milliseconds."""
         if len(self.numbers) > 1:
             found = over_seeds(self.numbers)
             return *self._bounded(found.low, found.high), f"{found.method}, {len(self.numbers)} seeds"
@@ -263,7 +269,7 @@ class Cell:
 
     def line(self, artefact: Artefact, scale: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """The cell as a line of the frame (`FRAME_COLUMNS`)."""
-        low, high, interval = self.interval() if len(self.numbers) else (math.nan, math.nan, "")
+        low, high, interval = self.interval()
         run = next(iter(self.runs.values()), None)
         known = not math.isnan(self.published) and self.fidelity != STAND_IN
         return {

@@ -89,5 +89,4 @@ def _number(found: Cell, look: Look, spread: str) -> Number:
 
 def _interval(found: Cell, spread: str) -> tuple[float, float]:
     """(low, high) of a number that has no whisker; NaN of others."""
-    has_none = math.isnan(found.spread_over(spread)) and not math.isnan(found.ours)
-    return found.interval()[:2] if has_none else (math.nan, math.nan)
+    return found.interval()[:2] if math.isnan(found.spread_over(spread)) else (math.nan, math.nan)

@@ -176,10 +176,10 @@ def _how_decided(study: Studied) -> str:
         over = "over tested rounds: they say nothing of another machine or hour"
     seeds = {len(cell.runs) for cell in study.cells.values() if cell.runs}
     if max(seeds, default=0) > 1:
-        over = f"over seeds where all that is compared has several, else {over}" if 1 in seeds else "over seeds"
+        over = f"over seeds where a claim's runs have several in common, else {over}" if 1 in seeds else "over seeds"
     if not study.counts.tests:
         return f"* {study.counts}; there was nothing to test with, as the table says."
-    common = " Differences are over the seeds that all that is compared has." if len(seeds) > 1 else ""
+    common = " Each is over the seeds that the claim's runs have in common." if len(seeds) > 1 else ""
     return (
         f"* {study.counts}.\n* A difference is positive where it is as claimed.{common}\n* Two-sided tests {over}; kept or broken "
         f"where a claim's own p is below {ALPHA:g}, undecided above, which does not mean equal. *p after Holm* (1979) is corrected "

@@ -74,8 +74,8 @@ def test_a_page_says_how_is_tested_what_has_one_seed_and_what_has_several(make) 
     fill(mixed, "fedavg+dbe", "skewed", [10, 70, 50], [10, 71, 50])
     text = outputs.report(mixed)
     for said in (
-        "* Two-sided tests over seeds where all that is compared has several, else over clients: they say what other",
-        "* A difference is positive where it is as claimed. Differences are over the seeds that all that is compared",
+        "* Two-sided tests over seeds where a claim's runs have several in common, else over clients: they say what other",
+        "* A difference is positive where it is as claimed. Each is over the seeds that the claim's runs have in common.",
     ):
         assert said in text
 

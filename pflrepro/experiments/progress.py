@@ -32,15 +32,20 @@ class Progress(Callback):
     def shown(self) -> bool:
         return self.bar is not None
 
-    def expect(self, rounds: int, unit: str = "round") -> None:
-        """That many rounds, or what else the unit says, are to be run in all; the bar appears."""
+    def expect(self, rounds: int, unit: str = "round", done: int = 0) -> None:
+        """That many rounds, or what else the unit says, are to be run in all, of which some are `done`; the bar appears."""
         if self._wanted and rounds:
             self.bar = _bar(rounds, unit)
+        if self.bar is not None:
+            self.bar.initial = done
+        self.to(done)
 
-    def label(self, text: str) -> None:
-        """What stands before the bar."""
+    def label(self, text: str, at_once: bool = False) -> None:
+        """What stands before the bar; shown with the next step, or `at_once`."""
         if self.bar is not None:
             self.bar.set_description_str(text, refresh=False)
+            if at_once:
+                self.bar.refresh()
 
     def start(self, jobs: Sequence[Job], round: int) -> None:
         """The next pack of runs; what is done of it already counts as done."""

@@ -21,6 +21,7 @@ from pflrepro.papers import kept_lines as kept_lines
 from pflrepro.papers import kernels as kernels
 from pflrepro.papers import learning as learning
 from pflrepro.papers import measures as measures
+from pflrepro.papers import measuring as measuring
 from pflrepro.papers import model_measures as model_measures
 from pflrepro.papers import notebooks as notebooks
 from pflrepro.papers import numbers as numbers

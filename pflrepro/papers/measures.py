@@ -74,6 +74,7 @@ class Evidence:
             not run.
         newest: the simulation that was revived last, by run and round: several questions to one run revive it once.
         revives: whether it may be: what is not measured yet may need hours.
+        measuring: is told what is measured on models, before it is.
     """
 
     run: Run
@@ -83,6 +84,7 @@ class Evidence:
     beside: Callable[..., Evidence | None] = field(default=lambda row="", column="": None)
     newest: dict[tuple[str, int], Simulation] = field(default_factory=dict)
     revives: bool = True
+    measuring: Callable[[str], None] = field(default=lambda what: None)
 
     @property
     def history(self) -> Mapping[str, np.ndarray]:
@@ -101,7 +103,13 @@ class Evidence:
         `options` are part of the question.
         """
         question = Question(name, self.state[1], tuple(sorted(options.items())))
-        return self.store.reading(self.run, question, lambda: take(self.simulation()))
+
+        def measured() -> Mapping[str, Any]:
+            if self.revives:
+                self.measuring(f"{name} of {self.run.experiment.algorithm}, seed {self.run.experiment.seed}")
+            return take(self.simulation())
+
+        return self.store.reading(self.run, question, measured)
 
     def simulation(self) -> Simulation:
         """The run after its last round, to look into; see `pflrepro.revive`. `UserError` where that is not wanted."""

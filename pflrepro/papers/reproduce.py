@@ -64,6 +64,7 @@ def reproduce(
     study = Study(artefact, **{name: values[name] for name in OF_STUDY if values.get(name)})
     planned = study.run(backend=values.get("backend", "auto"), progress=progress, workers=workers, launcher=launcher)
     target = _executed_path(artefact, scale, study.store, figures)
+    del study  # it holds the models that were looked at last
     before = _stamps(figures / artefact.paper)
     _execute(artefact, source, target, values)
     after = _stamps(figures / artefact.paper)

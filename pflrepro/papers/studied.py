@@ -20,6 +20,7 @@ from pflrepro.papers.availability import missing_data
 from pflrepro.papers.claims import Grid, best
 from pflrepro.papers.judging import Counts, Outcome, judge
 from pflrepro.papers.measures import Evidence, Measure, Value
+from pflrepro.papers.measuring import Measuring
 from pflrepro.papers.numbers import find_number
 from pflrepro.papers.result import FRAME_COLUMNS, Cell, Cells, marked
 from pflrepro.papers.settings import Setting
@@ -67,6 +68,7 @@ class Studied:
         self.data_root, self.device, self.revives = data_root, device, revives
         self._newest: dict[tuple[str, int], Simulation] = {}
         self._found: dict[tuple[str, Experiment], Run] = {}
+        self._progress = True
         self.asked: set[str] = set()
         self.asked_seeds, self.methods = seeds, tuple(methods)
         self.seeds = self.scale.seeds if seeds is None else check_range("seeds", seeds, 1, integer=True)
@@ -118,13 +120,14 @@ class Studied:
     # ---- what was found ----------------------------------------------------------------------------------------------------
     @cached_property
     def cells(self) -> Cells:
-        """Every cell, by row and column key, with what the store holds of it."""
-        return Cells(
-            ((row.key, column.key), self._cell(row, column))
-            for row in self.rows
-            for column in self.artefact.columns
-            if self.has(row, column)
-        )
+        """Every cell, by row and column key, with what the store holds of it; what is not measured yet is, with a bar."""
+        places = [(row, column) for row in self.rows for column in self.artefact.columns if self.has(row, column)]
+        found = {}
+        with Measuring(len(places), self._progress) as measuring:
+            for row, column in places:
+                found[row.key, column.key] = self._cell(row, column, measuring)
+                measuring.next()
+        return Cells(found)
 
     def runs(self, row: Row, column: Column) -> tuple[dict[int, Run], str]:
         """(seed -> finished run, why there are fewer than asked for)."""
@@ -175,17 +178,17 @@ class Studied:
         runs, _ = self.runs(self.artefact.row(row), self.artefact.column(column))
         return [self._evidence(run, row, column) for run in runs.values()]
 
-    def _evidence(self, run: Run, row: str, column: str) -> Evidence:
+    def _evidence(self, run: Run, row: str, column: str, **how: Any) -> Evidence:
         seed = run.experiment.seed
 
         def beside(row: str = row, column: str = column) -> Evidence | None:
             # also of a row that has no cell of its own there
             other = self.runs(self.artefact.row(row), self.artefact.column(column))[0].get(seed)
-            return None if other is None else self._evidence(other, row, column)
+            return None if other is None else self._evidence(other, row, column, **how)
 
-        return Evidence(run, self.store, self.data_root, self.device, beside, self._newest, self.revives)
+        return Evidence(run, self.store, self.data_root, self.device, beside, self._newest, self.revives, **how)
 
-    def _cell(self, row: Row, column: Column) -> Cell:
+    def _cell(self, row: Row, column: Column, measuring: Measuring) -> Cell:
         measure = self.measure(row, column)
         labels = (row.label, *row.aliases)
         printed = find_number(self.artefact.sources, labels, dict(column.printed) | dict(row.printed), measure.metric)
@@ -193,7 +196,7 @@ class Studied:
         values: dict[int, Value] = {}
         for seed, run in runs.items():
             try:
-                values[seed] = measure.of(self._evidence(run, row.key, column.key))
+                values[seed] = measure.of(self._evidence(run, row.key, column.key, measuring=measuring.begin))
             except (UserError, RunFailed) as error:  # a measure on models needs the data, where no reading is kept
                 reason = str(error)
         without = sum(math.isnan(value.number) for value in values.values())

@@ -94,7 +94,7 @@ class Study(Studied):
         launcher: str | Launcher | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Plan:
-        """Train what the store lacks; gives the plan as it stands then: what is done, what is lacking. What is there is not touched.
+        """Train what the store lacks, and measure its models; what is there is not touched. Gives the plan as it stands then.
 
         With a launcher the runs are a sweep (`pflrepro.sweep`): in processes, or on a cluster that shares the store; of an artefact of
         times only with `serial`, or a function of one's own. `callbacks`: as `pflrepro.run`'s.
@@ -127,6 +127,9 @@ class Study(Studied):
                 self.__dict__.pop(found, None)
         if failed:
             raise failed[-1]
+        if self.artefact.trains:
+            self._progress = progress
+            _ = self.cells  # here, where a bar shows how far
         return plan(self) if todo else planned
 
     def _nothing(self, planned: Plan) -> UserError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from pflrepro.experiments.store import Store
 from pflrepro.papers.artefact import Scale, column, row
 from pflrepro.papers.claims import above
 from pflrepro.papers.measures import ACCURACY, SECONDS, TRAIN_LOSS
+from pflrepro.papers.prediction_measures import grp_fed
 from pflrepro.papers.relative_measures import ratio_to
 from pflrepro.papers.studies import Study, study
 
@@ -52,6 +54,33 @@ def test_what_is_there_is_not_trained_again(trained: Study, monkeypatch) -> None
     monkeypatch.setattr("pflrepro.papers.studies.train", lambda *_, **__: pytest.fail("something was trained"))
     planned = trained.run(progress=False)
     assert {entry.state for entry in planned} == {"done"} and len(planned) == 2
+
+
+def test_what_is_measured_on_models_is_measured_with_the_training_and_a_bar_says_how_far(make, monkeypatch) -> None:
+    bars = []
+
+    class Bar(SimpleNamespace):
+        def __init__(self, total: int, unit: str) -> None:
+            super().__init__(total=total, unit=unit, n=0, initial=0, labels=[])
+            bars.append(self)
+
+        def set_description_str(self, text: str, refresh: bool) -> None:
+            self.labels.append(text)
+
+        def update(self, steps: int) -> None:
+            self.n += steps
+
+        set_postfix_str = refresh = close = lambda *_, **__: None
+
+    monkeypatch.setattr("pflrepro.experiments.progress._bar", Bar)
+    columns = (column("skewed", SKEWED, ACCURACY), column("all", SKEWED, grp_fed("T_r"), label="all"))
+    asked = make("smoke", make_artefact(rows=(row("FedAvg"), row("Local")), columns=columns, claims=()))
+    asked.run(workers=1, backend="loop")
+    (bar,) = (bar for bar in bars if bar.unit == "cell")
+    assert (bar.initial, bar.n, bar.total) == (1, 4, 4), "the accuracy of the first row is there with its training"
+    assert bar.labels == [f"measuring predictions of {name}, seed 0" for name in ("fedavg", "local")]
+    again = make("smoke", asked.artefact)
+    assert again.cells["local", "all"].values.keys() == {0} and len([bar for bar in bars if bar.unit == "cell"]) == 1
 
 
 def test_one_run_serves_two_columns_and_is_trained_where_the_launcher_trains(make) -> None:

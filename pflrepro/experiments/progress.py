@@ -36,9 +36,9 @@ class Progress(Callback):
         """That many rounds, or what else the unit says, are to be run in all, of which some are `done`; the bar appears."""
         if self._wanted and rounds:
             self.bar = _bar(rounds, unit)
-        if self.bar is not None:
+        if self.bar is not None and done:
             self.bar.initial = done
-        self.to(done)
+            self.to(done)
 
     def label(self, text: str, at_once: bool = False) -> None:
         """What stands before the bar; shown with the next step, or `at_once`."""

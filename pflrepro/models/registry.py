@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pflrepro.errors import UserError, check_word, unknown
 from pflrepro.models.inputs import Inputs
-from pflrepro.models.own import check_logits, is_own, own_function, own_plan
+from pflrepro.models.own import check_cut, check_logits, is_own, own_function, own_plan
 
 if TYPE_CHECKING:
     from pflrepro.models.layers import Plan
@@ -246,5 +246,6 @@ def build_model(
     if is_own(name):
         *layers, _ = plan
         split = check_word(f"split of {entry.name}", split or layers[-1], layers)
+        check_cut(entry.name, plan, split)
         check_logits(entry.name, plan, tuple(shape), classes)
     return assemble(plan, split, tuple(shape))

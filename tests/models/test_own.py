@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import pflrepro
 from pflrepro.errors import UserError
 from pflrepro.experiments.identity import run_id
 from pflrepro.models import build_model
+from pflrepro.models.own import own_plan
 from pflrepro.models.registry import canonical
 
 NETS = """
 import math
+import torch.nn.utils.prune
 from torch import nn
 
 def net(shape, classes):
@@ -37,6 +40,29 @@ def few(shape, classes):
 
 def dropping(shape, classes):
     return {"fc1": [nn.Flatten(), nn.Dropout()], "logits": [nn.Linear(math.prod(shape), classes)]}
+
+def beside(shape, classes, *modules):
+    width = math.prod(shape)
+    return {"fc1": [nn.Flatten(), *modules, nn.Linear(width, 8)], "fc2": [nn.Linear(8, 8)], "logits": [nn.Linear(8, classes)]}
+
+class Holding(nn.Module):
+    def __init__(self, buffer=None, **held):
+        super().__init__()
+        self.register_buffer("order", buffer)
+        vars(self).update(held)
+
+    def forward(self, x):
+        return x
+
+def tied(shape, classes):
+    plan = beside(shape, classes)
+    plan["fc2"].append(nn.Linear(8, 8))
+    plan["fc2"][1].weight = plan["fc2"][0].weight
+    return plan
+
+def shared(shape, classes):
+    plan, act = beside(shape, classes), nn.ReLU()
+    return {"fc1": plan["fc1"] + [act], "fc2": plan["fc2"], "fc3": [nn.Sequential(act, *plan["fc2"])], "logits": plan["logits"]}
 
 class Net(nn.Module):
     pass
@@ -89,6 +115,63 @@ def test_an_edited_network_is_another_run(nets: Path) -> None:
     assert run_id(experiment()) != before
     exec(compile(NETS + "\n# a comment\n", str(nets), "exec"), module.__dict__)
     assert run_id(experiment()) == before
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("nn.BatchNorm1d(64, momentum=None)", "BatchNorm1d(momentum=None), whose running statistics would never move"),
+        (
+            "nn.InstanceNorm1d(64, momentum=None, track_running_stats=True)",
+            "InstanceNorm1d(momentum=None), whose running",
+        ),
+        ("nn.BatchNorm1d(64, track_running_stats=False)", "BatchNorm1d(track_running_stats=False), for which padded"),
+        (
+            "nn.MultiheadAttention(8, 2, dropout=0.1)",
+            "MultiheadAttention(dropout=0.1), whose masks no run could repeat",
+        ),
+        ("nn.LSTM(8, 8, 2, dropout=0.5)", "LSTM(dropout=0.5), whose masks no run could repeat"),
+        ("nn.Sequential(nn.RReLU())", "RReLU, whose random numbers no run could repeat"),
+        ("nn.FractionalMaxPool2d(2, 4)", "FractionalMaxPool2d, whose random numbers no run could repeat"),
+        ("nn.LazyLinear(64)", "LazyLinear, whose weights would not be drawn from the run's seed"),
+        ("Holding(torch.arange(3))", "a buffer of torch.int64, Holding.order, which no run keeps: make it in forward"),
+        ("Holding(mask=torch.ones(3))", "a tensor that is neither parameter nor buffer, Holding.mask, which stays on"),
+    ],
+)
+def test_modules_that_no_run_could_repeat_or_keep_are_refused(nets: Path, module: str, message: str) -> None:
+    nets.write_text(f"{NETS}\ndef net(shape, classes):\n    return beside(shape, classes, {module})\n")
+    with pytest.raises(UserError, match=rf"^model 'nets_of_mine:net' has {re.escape(message)}"):
+        build_model("nets_of_mine:net", (8, 8), 10, seed=0)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "nn.Identity()",
+        "nn.BatchNorm1d(64)",
+        "Holding(torch.ones(3))",
+        "Holding(mask=[1.0])",
+        "nn.MultiheadAttention(64, 2)",
+        "nn.GRU(64, 64)",
+        "nn.utils.prune.identity(nn.Linear(64, 64), 'weight')",
+    ],
+)
+def test_modules_that_a_run_can_repeat_are_taken(nets: Path, module: str) -> None:
+    nets.write_text(f"{NETS}\ndef net(shape, classes):\n    return beside(shape, classes, {module})\n")
+    own_plan("nets_of_mine:net", (8, 8), 10)
+
+
+def test_a_tensor_has_one_place_and_a_module_with_numbers_one_side(nets: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"has one tensor in two places \(Linear.weight and Linear.weight\): use one module"
+    ):
+        build_model("nets_of_mine:tied", (8, 8), 10, seed=0)
+    for cut in ("@fc1", ""):  # the ReLU, which has no numbers, may stand in both
+        build_model(f"nets_of_mine:shared{cut}", (8, 8), 10, seed=0)
+    with pytest.raises(
+        UserError, match=r"has one Linear in base and head \(layers fc2 and fc3\), which would be trained as"
+    ):
+        build_model("nets_of_mine:shared@fc2", (8, 8), 10, seed=0)
 
 
 @pytest.mark.parametrize(

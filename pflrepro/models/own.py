@@ -8,7 +8,8 @@
 [1, H, W]), each a list of modules, in the order of the forward pass; the last one gives the logits [B, classes] and is the head,
 unless `@layer` cuts elsewhere. Dropout is `pflrepro.models.dropout.Dropout`, whose masks a run can repeat; what no run could repeat or
 keep is refused where modules show it, not in the code of their `forward`. A run's id has the code of the function in it, as that of a
-method of one's own.
+method of one's own. `vmap` has no rule for recurrent layers (nn.RNN, GRU, LSTM), spectral_norm, or a change of the samples in place
+(nn.ReLU(inplace=True) first): such a network needs the backend `loop`, which `auto` takes on a CPU.
 """
 
 from __future__ import annotations

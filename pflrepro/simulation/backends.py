@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import time
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from pflrepro.simulation.loop import Loop
 from pflrepro.simulation.memory import free_memory
 from pflrepro.simulation.program import TEST_BATCH
 
+log = logging.getLogger("pflrepro.run")
 TRIAL_ROWS, TRIAL_STEPS = 20, 3  # clients and batches of the short timing behind `auto`
 CPU_BACKENDS = ("loop", "batched")
 
@@ -65,13 +67,9 @@ def choose_backend(dispatcher: Dispatcher, request: Request, activations: int) -
     facts: dict[str, Any] = {"requested": name, "device": str(dispatcher.device), "dtype": str(dispatcher.dtype)}
     candidates: dict[str, Backend] = {"loop": Loop(workers if on_cpu else 1), "batched": Batched(), "graph": Graph()}
     if name == "auto" and on_cpu:
-        seconds = remembered(
-            file(),
-            timed_key(dispatcher, workers, activations),
-            lambda: {each: predicted_round(dispatcher, candidates[each]) for each in CPU_BACKENDS},
-            _are_timings,
+        facts["predicted_seconds_a_round"] = seconds = _timings(
+            dispatcher, candidates, timed_key(dispatcher, workers, activations)
         )
-        facts["predicted_seconds_a_round"] = seconds
         name = min(seconds, key=seconds.__getitem__)
     elif name == "auto":
         name = "graph"
@@ -114,6 +112,28 @@ def timed_key(dispatcher: Dispatcher, workers: int, activations: int) -> str:
     return sha256(repr((versions, sizes, run)).encode()).hexdigest()
 
 
+def _timings(dispatcher: Dispatcher, candidates: dict[str, Backend], key: str) -> dict[str, float]:
+    """Predicted seconds a round of each backend that works; of the loop alone where `vmap` cannot take the network or the method.
+
+    The loop comes first: what it cannot run either is a mistake, and its error says where. A failure is not remembered, for it may
+    have been one of memory.
+    """
+    seconds: dict[str, float] = {}
+
+    def timed() -> dict[str, float]:
+        for name in CPU_BACKENDS:
+            seconds[name] = predicted_round(dispatcher, candidates[name])
+        return seconds
+
+    try:
+        return remembered(file(), key, timed, _are_timings)
+    except RuntimeError as error:
+        if "loop" not in seconds:
+            raise
+        log.warning("taking the backend loop, since batched cannot run this: %s", " ".join(str(error).split())[:200])
+        return seconds
+
+
 def _are_timings(found: Any) -> bool:
     """Whether what was kept are seconds of both; it may be anything."""
     return isinstance(found, dict) and found.keys() == {*CPU_BACKENDS} and {*map(type, found.values())} == {float}
@@ -122,7 +142,7 @@ def _are_timings(found: Any) -> bool:
 def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     """Seconds that `backend` would take for the first round's local training, from a timing of a few batches.
 
-    A batch of a row is timed on some clients, by one process, after a call that warms up; no state is touched. What of it the loop's
+    A batch of a row is timed on some clients, by one process, after calls that warm up; no state is touched. What of it the loop's
     workers would share is worked out, see `RowPool.duration`.
     """
     timed = Loop(1) if isinstance(backend, Loop) else backend
@@ -137,6 +157,9 @@ def predicted_round(dispatcher: Dispatcher, backend: Backend) -> float:
     short = launch.part(np.argsort(-load, kind="stable")[:TRIAL_ROWS])
     short.tables = [table.first(TRIAL_STEPS) for table in short.tables]
     short.score_after = short.score_absent = False
+    tested = short.part(np.arange(1))  # `vmap` may train a network (nn.GRU) that it cannot test
+    tested.score_after, tested.test = True, tested.test.first(1)
+    timed.participate(program, tested)
     timed.participate(program, short)
     started = time.perf_counter()
     timed.participate(program, short)

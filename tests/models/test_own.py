@@ -64,6 +64,17 @@ def shared(shape, classes):
     plan, act = beside(shape, classes), nn.ReLU()
     return {"fc1": plan["fc1"] + [act], "fc2": plan["fc2"], "fc3": [nn.Sequential(act, *plan["fc2"])], "logits": plan["logits"]}
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(8, 6, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(x.flatten(1, 2))[0][:, -1]
+
+def recurrent(shape, classes):
+    return {"gru": [Recurrent()], "logits": [nn.Linear(6, classes)]}
+
 class Net(nn.Module):
     pass
 
@@ -103,6 +114,19 @@ def test_it_is_trained_by_every_backend_alike_and_found_again(nets: Path, tmp_pa
     for seed, run in enumerate(runs):
         assert both.history(seed)["correct"].tolist() == run.history["correct"].tolist()
     assert pflrepro.run(experiment(dtype="float64"), store=store, progress=False).id == runs[0].id
+
+
+def test_auto_takes_the_loop_where_vmap_has_no_rule(nets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    of_mine = experiment("nets_of_mine:recurrent", rounds=1)
+    made = {name: pflrepro.simulate(of_mine, backend=name, workers=1) for name in ("auto", "loop")}
+    assert [made[name].facts["backend"] for name in made] == ["loop", "loop"]
+    assert made["auto"].history(0)["loss"].tolist() == made["loop"].history(0)["loss"].tolist()
+    assert [record.message for record in caplog.records] == [
+        "taking the backend loop, since batched cannot run this: Batching rule not implemented for aten::gru.input. "
+        "We could not generate a fallback."
+    ]
+    with pytest.raises(RuntimeError, match="Batching rule not implemented"):
+        pflrepro.simulate(of_mine, backend="batched")
 
 
 def test_an_edited_network_is_another_run(nets: Path) -> None:

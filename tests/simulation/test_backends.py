@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pflrepro.algorithms.fedavg import FedAvg
-from pflrepro.errors import UserError
+from pflrepro.errors import RunFailed, UserError
 from pflrepro.settings import Settings
 from pflrepro.simulation import Simulation, backends
 from pflrepro.simulation.batched import Batched
@@ -36,6 +36,30 @@ def test_auto_times_once_so_that_the_same_call_takes_the_same_backend(start, mon
     monkeypatch.setattr(backends, "predicted_round", lambda *_: next(seconds))
     assert [start(FedAvg(), backend="auto").backend.name for _ in range(3)] == ["batched"] * 3
     assert start(FedAvg(), backend="auto", batch_size=3).backend.name == "loop", "timed apart"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no memory"), RunFailed("FedAvg, round 0: a mistake")])
+def test_an_error_of_the_loop_behind_auto_is_the_run_s(start, monkeypatch, error: Exception) -> None:
+    def fails(dispatcher, backend):
+        raise error if backend.name == "loop" else RuntimeError("no rule")
+
+    monkeypatch.setattr(backends, "predicted_round", fails)
+    with pytest.raises(type(error), match=str(error)):
+        start(FedAvg(), backend="auto")
+
+
+def test_what_batched_cannot_run_is_tried_again_the_next_time(start, monkeypatch, caplog) -> None:
+    seconds = {"loop": iter([1.0, 1.0]), "batched": iter([2.0])}
+
+    def once(dispatcher, backend):
+        if backend.name == "batched" and not caplog.records:
+            raise RuntimeError("no memory\n  for now")
+        return next(seconds[backend.name])
+
+    monkeypatch.setattr(backends, "predicted_round", once)
+    assert start(FedAvg(), backend="auto").facts["predicted_seconds_a_round"] == {"loop": 1.0}
+    assert caplog.messages == ["taking the backend loop, since batched cannot run this: no memory for now"]
+    assert start(FedAvg(), backend="auto").facts["predicted_seconds_a_round"] == {"loop": 1.0, "batched": 2.0}
 
 
 def test_the_timing_behind_auto_is_of_one_process(start, monkeypatch) -> None:

@@ -14,7 +14,7 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import phases_of
 from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
-from pflrepro.models import build_model
+from pflrepro.models import build_model, find
 from pflrepro.models.split import FunctionalModule
 from pflrepro.operations import Operations
 from pflrepro.settings import Settings
@@ -84,7 +84,7 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
     One client with 100 samples takes part in two rounds; the second is counted.
     """
     method = _without_server_phases(method)
-    federation = generated(shape, clients)
+    federation = generated(shape, clients, tokens=find(model)[0].takes.kind == "tokens")
     settings = Settings(rounds=10, participation=1 / clients, batch_size=BATCH, evaluate_after=False)
     simulation = Simulation(method, federation, model, settings, [0], backend="loop", workers=1)
     plain, base, head = simulation.task, _Counter(simulation.task.base), _Counter(simulation.task.head)
@@ -123,7 +123,7 @@ def cost_of(method: Method, model: str = "cnn4", shape: tuple[int, ...] = (28, 2
 
 def numbers_received(method: Method, model: str, shape: tuple[int, ...], classes: int = 10) -> int:
     """How many numbers a client receives before its first round, without supplied data; nothing is trained."""
-    federation = generated(shape, 2, classes)
+    federation = generated(shape, 2, classes, tokens=find(model)[0].takes.kind == "tokens")
     simulation = Simulation(
         method, federation, model, Settings(rounds=1, batch_size=BATCH), [0], backend="loop", workers=1
     )

@@ -16,6 +16,7 @@ from pflrepro.data.federation import Federation
 from pflrepro.errors import UserError, check_range, in_short
 from pflrepro.models.registry import find
 from pflrepro.models.split import FunctionalModule, SplitModel, buffers_of, parameters_of
+from pflrepro.models.text import VOCABULARY
 from pflrepro.settings import Settings
 from pflrepro.simulation.schedule import idle_clients
 
@@ -125,14 +126,28 @@ def refuse_lost_adaptation(method: Method, settings: Settings) -> None:
 
 
 def refuse_unfit_samples(method: Method, model: str, federation: Federation, settings: Settings) -> None:
-    """`UserError` where token numbers are to be mixed or averaged, or samples that are no images cropped and flipped."""
-    if method.mixes_samples and find(model)[0].takes.kind == "tokens":
+    """`UserError` for tokens that are none or are to be mixed, and where samples that are no images would be cropped and flipped."""
+    takes = find(model)[0].takes.kind
+    if method.mixes_samples and takes == "tokens":
         names = [kind.__name__ for kind in type(method).__mro__ if kind.__dict__.get("mixes_samples")]
         raise UserError(
             f"{' and '.join(names)} cannot be used with {model}: the mean of two token numbers is the number of an unrelated word"
         )
-    if settings.augment != "none" and len(federation.shape) < 2:
-        raise UserError(f"augment={settings.augment} is for images, not for samples of shape {list(federation.shape)}")
+    if takes == "tokens" and len(federation.shape) == 1:  # another shape is refused by the network
+        _check_tokens(model, federation)
+    if settings.augment != "none" and (takes in ("signal", "tokens") or len(federation.shape) not in (2, 3)):
+        kind = {"signal": "signals", "tokens": "texts"}.get(takes, "samples")
+        raise UserError(f"augment={settings.augment} is for images, not for {kind} of shape {list(federation.shape)}")
+
+
+def _check_tokens(model: str, federation: Federation) -> None:
+    """`UserError` unless all numbers have a row in the table of words; on a GPU one without ends the process's work there."""
+    x = federation.x if federation.x.dtype.is_signed else federation.x.long()  # some unsigned types have no order
+    low, high = (bound.item() for bound in x.aminmax())
+    whole = not x.is_floating_point() or bool((x == x.floor()).all())
+    if low < 0 or high >= VOCABULARY or not whole or federation.unit != (1.0, 0.0):
+        found = f"{low}..{high}{'' if whole else ', with fractions'}, unit {federation.unit}"
+        raise UserError(f"{model} takes whole token numbers in 0..{VOCABULARY - 1} as they are, not {found}")
 
 
 def refuse_idle_clients(method: Method, federation: Federation, settings: Settings) -> None:

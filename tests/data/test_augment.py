@@ -85,7 +85,17 @@ def test_a_client_sees_the_same_images_whoever_trains_along() -> None:
     assert found[0].equal(found[1])
 
 
-def test_vectors_are_refused() -> None:
-    federation = Federation(torch.zeros(4, 3), torch.tensor([0, 1, 0, 1]), [[0, 1]], [[2, 3]])
-    with pytest.raises(UserError, match="for images, not for samples of shape"):
-        Simulation(FedAvg(), federation, "mlp", Settings(1, augment="crop-flip"), [0])
+@pytest.mark.parametrize(
+    ("model", "shape", "kind"),
+    [
+        ("mlp", (3,), "samples"),
+        ("mlp", (1, 4, 4, 4), "samples"),
+        ("har-cnn", (3, 60), "signals"),
+        ("ecg-resnet@b1", (1, 1, 60), "signals"),
+        ("fasttext", (4,), "texts"),
+    ],
+)
+def test_what_is_no_image_is_refused(model: str, shape: tuple[int, ...], kind: str) -> None:
+    federation = Federation(torch.zeros(4, *shape), torch.tensor([0, 1, 0, 1]), [[0, 1]], [[2, 3]])
+    with pytest.raises(UserError, match=rf"^augment=crop-flip is for images, not for {kind} of shape \[{shape[0]}"):
+        Simulation(FedAvg(), federation, model, Settings(1, augment="crop-flip"), [0])

@@ -54,7 +54,7 @@ EACH = [pytest.param(name, marks=pytest.mark.variant if name in LARGE else ()) f
 def test_no_network_needs_the_host(name: str, shape_of: Callable[[str], tuple[int, ...]]) -> None:
     """A round of FedAvg without numbers, see `pflrepro.conformance`; images are augmented."""
     shape = shape_of(name)
-    settings = Settings(1, batch_size=2, augment="crop-flip" if len(shape) > 1 else "none")
+    settings = Settings(1, batch_size=2, augment="crop-flip" if find(name)[0].takes.kind == "image" else "none")
     run_on_meta(Simulation(FedAvg(), federation(name, shape), name, settings, [0], backend="batched"))
 
 

@@ -32,7 +32,7 @@ def is_own(name: str) -> bool:
 
 def path_of(name: str) -> Path:
     """The file behind such a name."""
-    return Path(name.removeprefix(PREFIX)).expanduser()
+    return Path(os.path.expanduser(name.removeprefix(PREFIX)))  # which leaves the ~ of nobody as it is
 
 
 def without_folder(name: str) -> str:

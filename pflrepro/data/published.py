@@ -8,6 +8,7 @@ clients.
 from __future__ import annotations
 
 import csv
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ def read_counts(path: str | Path) -> np.ndarray:
     Pairs that are not listed count zero; clients and classes reach up to the largest number named. Raises `UserError` if there is
     no such file, `CorruptFile` (with the line) for anything but whole numbers >= 0, each pair once.
     """
-    return _counts(Path(path), str(path))
+    return _counts(Path(os.path.expanduser(path)), str(path))
 
 
 def _folder() -> Traversable:

@@ -13,7 +13,8 @@ from helpers.experiments import DATA, build, digest
 
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments.config import DataConfig, Experiment
-from pflrepro.experiments.identity import fingerprint_of, identity, run_id, without_path
+from pflrepro.experiments.identity import fingerprint_of, identity, partition_content, run_id, without_path
+from pflrepro.experiments.loading import load_federation, partition_of
 
 CHANGES = [
     *({name: value} for name, value in {"model": "cnn-digits", "participation": 0.5, "local_epochs": 2}.items()),
@@ -106,6 +107,22 @@ def test_the_options_behind_given_counts_count():
     texts = ["", "+of=20", "+first-of=20", "+train-share=0.5", "+train-samples=50", "+validation=0.2"]
     ids = {digest(build(data=DataConfig("fmnist", f"counts:fmnist_dir0.1_n20{text}"))) for text in texts}
     assert len(ids) == len(texts)
+
+
+def test_a_file_may_lie_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    np.savez(tmp_path / "who.npz", client=np.arange(1797) % 2, is_test=np.arange(1797) % 4 == 0)
+    (tmp_path / "mine.csv").write_text("client,label,count\n0,0,9\n1,1,9\n")
+    for partition in ("file:{}/who.npz", "counts:{}/mine.csv"):
+        there, here = (DataConfig("digits", partition.format(folder), clients=2) for folder in ("~", tmp_path))
+        assert partition_content(there.partition) == partition_content(here.partition)
+        for mine, theirs in zip(partition_of(there).train, partition_of(here).train, strict=True):
+            assert mine.equal(theirs)
+    partitions = [DataConfig("digits", f"{each}.csv") for each in ("file:~no-such/a", "counts:~no-such/a")]
+    for data in (*partitions, DataConfig("file:~no-such/a.csv")):
+        with pytest.raises(UserError, match=r"there is no .* ~no-such/a\.csv"):
+            load_federation(data)
 
 
 def test_a_partition_file_counts_by_its_arrays(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -83,6 +84,7 @@ def read_rows(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """
     from pflrepro.data.arrays import read_members
 
+    path = Path(os.path.expanduser(path))  # which leaves the ~ of nobody as it is
     try:
         members = read_members(path, ("client", "is_test"))
     except FileNotFoundError:

@@ -115,6 +115,7 @@ class Federation:
             root: the data root, where shifts find the official test rows and keep corrupted images.
             device: where the samples are moved first, so that what clients see is made there.
         """
+        device = _placed(device)
         rows = {side: [np.asarray(part.cpu()) for part in getattr(partition, side)] for side in ("train", "test")}
         x, y = (torch.from_numpy(values).to(device) for values in (arrays.x, arrays.y))
         clients = shifted(spec, Clients(x, y, rows["train"], rows["test"]), seed, root)

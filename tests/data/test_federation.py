@@ -226,6 +226,15 @@ def test_clients_splits_shares_and_devices_that_are_not_there_are_refused() -> N
         federation.to("gpu")
 
 
+def test_data_are_loaded_onto_the_device_that_a_name_stands_for() -> None:
+    digits = pflrepro.DataConfig("digits", "iid", clients=5)
+    assert pflrepro.load_federation(digits, device="auto").device.type == (
+        "cuda" if torch.cuda.is_available() else "cpu"
+    )
+    with pytest.raises(UserError, match="no device 'cuda:99' on this machine; valid: auto, cpu"):
+        pflrepro.load_federation(digits, device="cuda:99")
+
+
 def test_heterogeneity_by_hand() -> None:
     y = torch.tensor([0, 0, 1, 1])
     alike = Federation(torch.zeros(4, 1), y, [[0, 2], [1, 3]], [[], []])

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of mallopt(3), as in malloc.h
-NEVER, LARGEST = -1, 2**31 - 1
+NEVER = -1
+LARGEST = (2**31 - 1, 32 << 20)  # an older glibc takes no more than the second
 OF_THE_USER = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
@@ -21,7 +22,9 @@ def keep_freed_memory() -> bool:
     """
     if any(name in os.environ for name in OF_THE_USER):
         return False
-    return all(_call("mallopt", *pair) == 1 for pair in ((TRIM_THRESHOLD, NEVER), (MMAP_THRESHOLD, LARGEST)))
+    # In this order: either threshold, once it is set, ends glibc's own raising of both, which does more than the second one alone.
+    mapped = any(_call("mallopt", MMAP_THRESHOLD, size) == 1 for size in LARGEST)
+    return mapped and _call("mallopt", TRIM_THRESHOLD, NEVER) == 1
 
 
 def give_back_freed_memory() -> None:

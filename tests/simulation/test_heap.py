@@ -75,6 +75,30 @@ def test_a_system_without_such_a_heap_is_left_alone(monkeypatch: pytest.MonkeyPa
     heap.give_back_freed_memory()
 
 
+@pytest.mark.parametrize(
+    ("most", "asked"),
+    [
+        (2**31, [(heap.MMAP_THRESHOLD, 2**31 - 1), (heap.TRIM_THRESHOLD, -1)]),
+        (32 << 20, [(heap.MMAP_THRESHOLD, 2**31 - 1), (heap.MMAP_THRESHOLD, 32 << 20), (heap.TRIM_THRESHOLD, -1)]),
+        (0, [(heap.MMAP_THRESHOLD, 2**31 - 1), (heap.MMAP_THRESHOLD, 32 << 20)]),
+    ],
+)
+def test_a_heap_that_takes_no_such_threshold_gets_a_smaller_one_or_keeps_its_own(
+    most: int, asked: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in heap.OF_THE_USER:
+        monkeypatch.delenv(name, raising=False)
+    calls = []
+
+    def mallopt(name: str, option: int, value: int) -> int:
+        calls.append((option, value))
+        return int(value <= most)
+
+    monkeypatch.setattr(heap, "_call", mallopt)
+    assert heap.keep_freed_memory.__wrapped__() is bool(most)
+    assert calls == asked
+
+
 def test_training_keeps_it_and_a_run_gives_it_back(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     called = []
     monkeypatch.setattr(simulation, "keep_freed_memory", lambda: called.append("kept"))

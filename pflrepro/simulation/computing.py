@@ -18,8 +18,11 @@ def computing(device: torch.device) -> Iterator[None]:
 
     PyTorch lets cuDNN round what it convolves to the ten bits of TF32: entries of one gradient of CNN4, taken in two ways, differed
     by up to 0.004 on an H100. That is more than rounding, and a GPU would not go on where a CPU stopped.
+
+    The GPU is made the current one: streams and captured graphs are of that, even where all tensors lie on another (cuda:1).
     """
-    with _one_thread() if device.type == "cpu" else _unrounded_convolutions():
+    current = torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+    with current, _one_thread() if device.type == "cpu" else _unrounded_convolutions():
         yield
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch.func import vmap
@@ -179,7 +180,10 @@ class _StaticPhase:
             self._warm_up(prefix, inputs)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with _no_collection(), torch.cuda.graph(graph, pool=self.pool):
+        with (
+            _no_collection(),
+            torch.cuda.graph(graph, pool=self.pool, stream=_capture_stream(self.program.federation.device)),
+        ):
             self._batch(prefix)
         self.pool = graph.pool()
         return graph.replay
@@ -192,6 +196,15 @@ class _StaticPhase:
 
     def _fill(self, inputs: Tree) -> None:
         self.buffers.map(lambda fixed, new: fixed.copy_(new), inputs)
+
+
+@cache
+def _capture_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """The stream of all captures on a GPU; None on the first, for PyTorch's own.
+
+    That one lies on the GPU of the process's first capture. There is one a GPU, for memory is shared between captures of one stream.
+    """
+    return torch.cuda.Stream(device) if device.index else None
 
 
 @contextmanager

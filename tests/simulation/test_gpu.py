@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,8 @@ import torch
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.algorithms.registry import build_method
 from pflrepro.data.federation import Federation
+from pflrepro.simulation.computing import computing
+from pflrepro.simulation.graph import _capture_stream
 
 
 @pytest.mark.gpu
@@ -53,6 +58,24 @@ def test_captured_prefixes_with_finished_rows_keep_these_as_they_are(simulate, d
     )
     for one, other in zip(expected, found, strict=True):
         assert differ(one.server, other.server.map(lambda leaf: leaf.cpu())) < 1e-8
+
+
+def test_another_gpu_than_the_first_is_made_the_current_one(monkeypatch) -> None:
+    made = []
+
+    @contextmanager
+    def current(device: torch.device) -> Iterator[None]:
+        made.append(str(device))
+        yield
+
+    monkeypatch.setattr(torch.cuda, "device", current)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: f"a stream of {device}")
+    for name in ("cpu", "cuda:1"):
+        with computing(torch.device(name)):
+            pass
+    assert made == ["cuda:1"]
+    streams = [_capture_stream.__wrapped__(torch.device(name)) for name in ("cuda", "cuda:0", "cuda:1")]
+    assert streams == [None, None, "a stream of cuda:1"]
 
 
 @pytest.mark.gpu

@@ -121,11 +121,9 @@ def test_auto_takes_the_loop_where_vmap_has_no_rule(nets: Path, caplog: pytest.L
     made = {name: pflrepro.simulate(of_mine, backend=name, workers=1) for name in ("auto", "loop")}
     assert [made[name].facts["backend"] for name in made] == ["loop", "loop"]
     assert made["auto"].history(0)["loss"].tolist() == made["loop"].history(0)["loss"].tolist()
-    assert [record.message for record in caplog.records] == [
-        "taking the backend loop, since batched cannot run this: Batching rule not implemented for aten::gru.input. "
-        "We could not generate a fallback."
-    ]
-    with pytest.raises(RuntimeError, match="Batching rule not implemented"):
+    (message,) = caplog.messages
+    assert message.startswith("taking the backend loop, since batched cannot run this: ") and "\n" not in message
+    with pytest.raises(RuntimeError):
         pflrepro.simulate(of_mine, backend="batched")
 
 

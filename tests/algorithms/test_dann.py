@@ -151,6 +151,15 @@ def test_a_fixed_number_of_steps_counts_both_kinds(simulate) -> None:
     simulate(DANN(), rounds=1, local_steps=5)
 
 
+def test_the_variant_refuses_rounds_in_which_the_model_would_never_train(simulate) -> None:
+    with pytest.raises(UserError, match=r"local_steps of dann/fedbr must be 0 \(passes\) or at least 2, not 1"):
+        simulate(FedBRDANN(), rounds=2, local_steps=1)
+    simulate(FedBRDANN(), rounds=1, local_steps=1)  # the first round's step is the model's
+    released = {"rounds": 2, "local_steps": 2, "first_steps": 1}
+    first, second = (simulate(FedBRDANN(), **released | {"rounds": r}).replicas[0].server.params for r in (1, 2))
+    assert float((second.base - first.base).squared_norm()) > 1e-6
+
+
 def test_a_round_of_one_step_is_a_step_of_the_model(simulate) -> None:
     start, one = (simulate(DANN(), rounds=rounds, local_steps=1).replicas[0].server.params for rounds in (0, 1))
     assert_close(one.discriminator, start.discriminator)

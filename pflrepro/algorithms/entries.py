@@ -222,16 +222,24 @@ _LABELS = "it sorts samples by their label, and a mixed sample has two"
 _TWO_BASES = "its clients train two bases, and no paper says behind which one the personal bias stands"
 _SENDS_MODELS = "its server hands clients' whole models to others, and the personal bias never leaves its client"
 _NOT_SENT = "its clients keep their bases, and mean regularisation acts on the one that they send"
+_NOT_BETWEEN = (
+    "the round before the first one, which gives the mean of the features, trains base and head alone, without the {} that this "
+    "method puts between them"
+)
+_BIASED_MEANS = "its clients send the means of the features that its head reads, and with the bias in them it would leave its client"
+_HEADLESS = "its prediction compares the features themselves with prototypes, and the bias acts on the head alone"
 _HALVES = "it splits every batch in halves of its own"
 _OWN_BASES = "its clients keep their bases, and FedBR is about the one that they share"
 _OWN_STEPS = "its local steps are not plain SGD on one loss, and no paper says where FedBR's two steps go"
 _OWN_DATA = "it hands data of its own to the clients"
-# (plug-in, host) -> why no such combination is made.
+# (plug-in, host) -> why no such combination is made; what a method refuses, its variants refuse, too.
 REFUSED = (
     {(plugin, host): _NOT_PLAIN for plugin in ("mr", "dbe") for host in ("per-fedavg", "pfedme", "apple")}
     | {(plugin, host): _NO_MODEL for plugin in ("mr", "dbe") for host in ("fedpac", "pfedfda")}
     | {(plugin, host): _NOT_SENT for plugin in ("mr", "dbe") for host in ("local", "lg-fedavg", "fedproto")}
-    | {("prbm", "apple"): _NO_MODEL}
+    | {(plugin, "gpfl"): _NOT_BETWEEN.format("valve") for plugin in ("mr", "dbe")}
+    | {(plugin, "moon/fedbr"): _NOT_BETWEEN.format("projection") for plugin in ("mr", "dbe")}
+    | {("prbm", "apple"): _NO_MODEL, ("prbm", "pfedfda"): _BIASED_MEANS, ("prbm", "fedproto"): _HEADLESS}
     | {(plugin, "fedfomo"): _SENDS_MODELS for plugin in ("prbm", "dbe")}
     | {("mixup", host): _LABELS for host in ("fedgen", "fedproto", "fedpac", "gpfl", "pfedfda")}
     | {("mixup", host): _HALVES for host in ("per-fedavg", "dann")}

@@ -179,7 +179,7 @@ def parts(name: str) -> list[type[Method]]:
                 f"{name}: a class of your own stands first or alone, where it is FedAvg with its change: {plugin}"
             )
         check_word("plug-in", plugin, PLUGINS)
-        reason = REFUSED.get((plugin, plain_parts(name)[0]))
+        reason = REFUSED.get((plugin, host)) or REFUSED.get((plugin, plain_parts(name)[0]))
         if reason:
             raise UserError(f"{name}: {plugin} is not defined for {host}: {reason}")
     return [_host(host), *map(load_plugin, plugins)]

@@ -77,6 +77,21 @@ def test_a_plug_in_that_another_one_contains_is_refused_with_the_reason(name: st
         build_method(name)
 
 
+@pytest.mark.parametrize("plugin", ["mr", "dbe"])
+@pytest.mark.parametrize("host", ["moon/fedbr", "gpfl", "gpfl/without-pci", "gpfl/without-gce", "gpfl/without-mlg"])
+def test_no_means_of_features_behind_which_a_layer_would_be_left_out(host: str, plugin: str) -> None:
+    """By name, whatever the widths are; what a variant alone has is no reason against its method."""
+    with pytest.raises(UserError, match=f"{plugin} is not defined for {host}: .* without the (valve|projection)"):
+        build_method(f"{host}+{plugin}")
+    build_method(f"moon+{plugin}")
+
+
+@pytest.mark.parametrize(("host", "reason"), [("pfedfda", "would leave its client"), ("fedproto", "on the head alone")])
+def test_the_bias_is_refused_where_it_would_be_sent_or_not_be_seen(host: str, reason: str) -> None:
+    with pytest.raises(UserError, match=f"prbm is not defined for {host}: .*{reason}"):
+        build_method(f"{host}+prbm")
+
+
 def test_an_own_method_that_contains_the_plug_in_is_refused_too() -> None:
     for host in ("DBE", "PRBM"):
         with pytest.raises(UserError, match=f"{host} has PRBM in it already"):

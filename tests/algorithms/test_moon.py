@@ -197,6 +197,6 @@ def test_impossible_values_are_refused(options: dict) -> None:
         Moon(**options)
 
 
-def test_a_projection_beside_mean_regularisation_is_refused(simulate) -> None:
+def test_a_projection_that_changes_the_width_is_refused_beside_the_bias(simulate) -> None:
     with pytest.raises(UserError, match="moon in place of moon/fedbr"):
-        simulate("moon/fedbr+dbe", rounds=1)
+        simulate("moon/fedbr+prbm", rounds=1)

@@ -127,6 +127,12 @@ def test_without_magnitude_guidance_it_is_that_of_weight_zero(simulate) -> None:
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-14)
 
 
+def test_without_magnitude_guidance_its_weight_cannot_be_set() -> None:
+    with pytest.raises(UserError, match=r"guidance of gpfl/without-mlg must be left at 0\.01, not 0\.0:"):
+        build_method("gpfl/without-mlg", {"guidance": 0})
+    assert build_method("gpfl/without-mlg", {"guidance": 0.01, "decay": 0.0}).decay == 0
+
+
 @pytest.mark.parametrize("without", ["pci", "cov", "gce"])
 def test_the_loss_that_is_left(federation, simulate, without: str) -> None:
     """One full-batch step of one client, written out: the parts that are left, with constants where the paper puts them."""

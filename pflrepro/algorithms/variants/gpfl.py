@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pflrepro.algorithms.gpfl import GPFL, CategoryEmbeddings, ConditionalValve
+from pflrepro.errors import UserError
 from pflrepro.trees import Tree
 
 
@@ -28,7 +29,14 @@ class WithoutCoV(CategoryEmbeddings):
 
 @dataclass(frozen=True)
 class WithoutMLG(GPFL):
-    """GPFL without the magnitude guidance L_mlg: that of `guidance` 0 [GPFL section 5]."""
+    """GPFL without the magnitude guidance L_mlg: that of `guidance` 0 [GPFL section 5]. `guidance` stays at its default."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.guidance != GPFL.guidance:
+            raise UserError(
+                f"guidance of gpfl/without-mlg must be left at {GPFL.guidance}, not {self.guidance}: there is nothing that it weighs"
+            )
 
     def guide(self, guided: Tensor, embeddings: Tensor, received: Tensor, batch: Tree) -> Tensor:
         return self.angle(guided, embeddings, batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.momentum import effective_steps
 from pflrepro.algorithms.task import Context, Setup
-from pflrepro.checked import Positive, Share
+from pflrepro.checked import Between, Positive
 from pflrepro.trees import Tree, select
 
 
@@ -31,11 +32,12 @@ class FedCM(Method):
     alpha) [inferred].
 
     Attributes:
-        alpha: 0.1 [BR-code; recalled: the paper's]; not stated in FedBR. 1 is FedAvg.
+        alpha: 0.1 [BR-code; recalled: the paper's]; not stated in FedBR. 1 is FedAvg. Not 0: with Delta_0 = 0
+            nothing would ever move (in `fedcm/fedbr` the first round would, and every later one repeat it).
         server_rate: eta_g as a multiple of eta T; 1, plain averaging [BR-code].
     """
 
-    alpha: Share = 0.1
+    alpha: Annotated[float, Between(0, 1, open_low=True)] = 0.1
     server_rate: Positive = 1.0
 
     def init_server(self, setup: Setup) -> Tree:

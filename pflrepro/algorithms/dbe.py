@@ -23,8 +23,9 @@ class PRBM(Method):
 
         z = z^g + b_i
 
-    b_i in R^K starts at 0 and never leaves the client. It takes plain SGD steps with the run's rate from the same gradient as base and
-    head [DBE-code]; where these train in turns (FedRep, FedPAC), in both turns [inferred].
+    b_i in R^K starts at 0 and never leaves the client. It is trained by the run's SGD, its momentum and decay included, from the same
+    gradient as base and head [DBE-code]; where these train in turns (FedRep, FedPAC), in both turns [inferred]. What is tuned before a
+    test is base and head alone in FedAvgFT and FedBABU, where the bias stays as it is; Per-FedAvg's adaptation takes the bias, too.
     """
 
     def layout(self, setup: Setup) -> dict[str, Part]:
@@ -47,6 +48,7 @@ class FeatureMeans(Method):
 
     m_i <- (1 - mu) m_i + mu mean_b z^g at every batch, from m_i = 0 [DBE-code]; at mu = 1 it ends as the last batch's mean.
     Server: zbar = sum_i p_i ((1 - q) m_i + e_i), e_i the client's noise. The trained parameters are discarded [DBE-code].
+    A client without a batch, one with too few samples, uploads m_i = 0, which counts in the sum with its p_i, n_i / n, all the same.
     """
 
     running: Share = 1.0

@@ -23,7 +23,8 @@ class FedBABU(FineTuning):
         tune_parts: `all` [LIB, DBE], `head` [FDA] or `base`.
         tune_epochs: 10 (recommended) [LIB; DBE's new clients], 1 [LIB-era], 5 [FDA]; 0: the global model is tested.
         tune_when: before every test, `always`, which makes a test `tune_epochs` times as long as a round of training, or only
-            at the `end` of the run [LIB]; the tests before are then those of the global model. `end` needs receivers=all.
+            at the `end` of the run [LIB]; the tests before are then those of the global model. `end` needs receivers=all
+            and patience=0.
     """
 
     tune_epochs: Count = 10

@@ -27,6 +27,7 @@ class PFedMe(Method):
 
     Each round begins with w_i = theta_i = w^t; theta goes on from the batch before. The run's momentum and weight decay touch neither
     update; lambda eta < 1 is advised. The decay 0.001 is built into the reference's optimiser [off, LIB], not in the paper's formula.
+    Where lam, personal_rate or beta is 0, the server's model never moves (with lam = 0 the personal ones still learn in each round).
     Tested: theta_i of the last local training.
 
     Attributes:

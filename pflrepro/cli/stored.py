@@ -50,7 +50,7 @@ TIMES = {"h": 3600, "d": 86_400, "w": 604_800}  # seconds
 SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 WIDTH = 100  # columns of a terminal
 LINES = 12  # of a curve
-LEFT = ("damaged", "busy")  # what becomes of a run that is not merged
+LEFT = ("damaged", "busy", "unreadable")  # what becomes of a run that is not merged
 BAR = 40  # columns of a bar that is full
 
 
@@ -112,14 +112,20 @@ def handle_show(arguments: argparse.Namespace) -> Answer:
     if run is None:
         raise CorruptFile(f"the run {id} is damaged and cannot be shown")
     if arguments.rounds is not None:
-        run = _first_rounds(run, arguments.rounds)
+        run = _first_rounds(run, arguments.rounds, store)
     value = describe(run, store)
     return Answer(value, _text(run, value))
 
 
-def _first_rounds(run: Run, rounds: int) -> Run:
-    """What a run of so many rounds would be."""
-    found = run.answering(run.experiment.with_settings(rounds=rounds))
+def _first_rounds(run: Run, rounds: int, store: Store) -> Run:
+    """What a run of so many rounds would be, from what is here or came with the package."""
+    decided = run.identity.get("settings", {}).get("rounds", rounds)
+    if decided != rounds:
+        raise UserError(
+            f"--rounds: the number of rounds, {decided}, is part of run {run.id}: one of {rounds} is another run"
+        )
+    asked = run.experiment.with_settings(rounds=rounds)
+    found = run.answering(asked) or store.answer(run.id, asked)
     if found is None:
         known = f"{run.rounds} rounds, tested every {run.experiment.settings.every}"
         raise UserError(f"--rounds: run {run.id} has {known}; there is no test after round {rounds}")

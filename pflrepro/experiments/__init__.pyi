@@ -13,6 +13,7 @@ from pflrepro.experiments import fingerprints as fingerprints
 from pflrepro.experiments import folder as folder
 from pflrepro.experiments import history as history
 from pflrepro.experiments import identity as identity
+from pflrepro.experiments import keeper as keeper
 from pflrepro.experiments import launchers as launchers
 from pflrepro.experiments import listing as listing
 from pflrepro.experiments import loading as loading

@@ -53,12 +53,12 @@ class Watching:
     def __init__(self, callbacks: Sequence[Any] = ()) -> None:
         if not isinstance(callbacks, Iterable):
             raise UserError(f"callbacks is a list of callbacks, also of one, not {callbacks!r}")
-        for each in callbacks:
+        self._callbacks = list(callbacks)
+        for each in self._callbacks:
             lacking = [name for name in FUNCTIONS if not callable(getattr(each, name, None))]
             if lacking or isinstance(each, type):
                 what = "it is a class, to be called first" if isinstance(each, type) else f"it lacks {lacking[0]}"
                 raise UserError(f"a callback has the functions {', '.join(FUNCTIONS)}; {each!r} is none: {what}")
-        self._callbacks = list(callbacks)
         self._runs, self._told = 0, -1
         self._pause: Paused | None = None
 

@@ -12,14 +12,15 @@ import numpy as np
 
 from pflrepro import __version__
 from pflrepro.device import processor, product_name
+from pflrepro.experiments.keeper import SAVED
 from pflrepro.experiments.version import commit
 from pflrepro.metrics.divergence import divergence
 
 
 def attempt(facts: Mapping[str, Any], *, device: str, seeds: Sequence[int], started_at: int) -> dict[str, Any]:
     """The record of one process that works on a run: what the engine says of itself (backend, workers, chunk...), the device, the
-    seeds that train side by side, the round it starts at. `seconds`, `peak_memory_bytes` and `test_samples` (of all clients) are filled
-    in as it goes on."""
+    seeds that train side by side, the round it starts at. Filled in as it goes on: `seconds`, `peak_memory_bytes`, `test_samples` (of
+    all clients), how much of the run is `asked` for, and the rounds of the states that are kept beside the checkpoint."""
     plain = {
         str(name): value for name, value in facts.items() if value is None or isinstance(value, (bool, int, float, str))
     }
@@ -34,7 +35,7 @@ def environment(attempts: Sequence[Mapping[str, Any]], history: Mapping[str, np.
     seeds side by side took; `total` of all attempts, for all their seeds); `diverged`: round and clients, or null; `attempts`: one
     record a process that worked on the run.
     """
-    of_attempts = ("seconds", "started_at_round", "test_samples")
+    of_attempts = ("seconds", "started_at_round", "test_samples", "asked", SAVED)
     last = {name: value for name, value in attempts[-1].items() if name not in of_attempts}
     apart = divergence(history)
     peaks = [entry["peak_memory_bytes"] for entry in attempts if entry.get("peak_memory_bytes")]

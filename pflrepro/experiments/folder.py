@@ -37,7 +37,19 @@ def holds_nothing(folder: Path) -> bool:
 
 def read_run(folder: Path) -> Run:
     """The finished run in a folder, whose name is its id."""
-    id, done = folder.name, files.read_json(folder / DONE)
+    done = files.read_json(folder / DONE)
+    try:
+        return _read_as(folder, done)
+    except CorruptFile:
+        newer = files.read_json(folder / DONE)
+        if newer == done:
+            raise
+        return _read_as(folder, newer)  # another process trained the run on meanwhile, and removed what it replaced
+
+
+def _read_as(folder: Path, done: dict[str, Any]) -> Run:
+    """The run as `done` describes it."""
+    id = folder.name
     sums, named = done.get("files"), [done.get("history"), done.get("record")]
     if done.get("id") != id or not isinstance(sums, dict) or set(sums) != {CONFIG, *named}:
         raise CorruptFile(f"{DONE} does not belong to this folder")

@@ -189,11 +189,20 @@ def at_rounds(history: Recorded, rounds: np.ndarray) -> dict[str, np.ndarray]:
     return part
 
 
+def shared_tests(one: Recorded, other: Recorded) -> bool:
+    """Whether two histories of a run can be compared: a test after the same training, or one of them is the start alone."""
+    common = np.intersect1d(one["round"], other["round"])
+    return bool((common > 0).any()) or min(one["round"][-1], other["round"][-1]) == 0
+
+
 def agree(one: Recorded, other: Recorded) -> bool:
     """Whether two histories of a run are of one training: the same numbers where both were tested, losses as kept in float32.
 
-    Two machines, or two numbers of threads, round otherwise and part after some rounds; numbers of both belong to no model.
+    Two machines, or two numbers of threads, round otherwise and part after some rounds; numbers of both belong to no model. Without a
+    test that both have nothing is known, and they do not agree.
     """
+    if not shared_tests(one, other):
+        return False
     _, *places = np.intersect1d(one["round"], other["round"], return_indices=True)
     correct, loss = (
         [each[name][at] for each, at in zip((one, other), places, strict=True)] for name in ("correct", "loss")

@@ -24,8 +24,9 @@ class Merged:
 
     Attributes:
         what: `taken` (it was not here, or damaged), `replaced` (it is longer than what was here), `kept` (what is here stays),
-            `busy` (somebody trains it here or there: merge again later), `damaged` (there; it is left where it is).
-        reason: in what it is damaged.
+            `busy` (somebody trains it here or there: merge again later), `damaged` (there; it is left where it is), `unreadable`
+            (what is here, as it is of another version; it stays).
+        reason: in what it is damaged, or why it cannot be read.
         files: states and readings that came along.
     """
 
@@ -81,7 +82,10 @@ def _merge_one(store: Store, there: Store, id: str) -> Merged:
         theirs = read_run(there.folder(id))
     except UserError as error:  # damaged, or not for us to read
         return Merged(id, "damaged", str(error))
-    mine = store.get(id, locked=True)
+    try:
+        mine = store.get(id, locked=True)
+    except UserError as error:  # of another version, say
+        return Merged(id, "unreadable", str(error))
     stays = mine is not None and not theirs.has_more_than(mine)
     if stays and not agree(theirs.history, mine.history):
         return Merged(id, "kept")

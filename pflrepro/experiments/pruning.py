@@ -99,10 +99,13 @@ def _written(folder: Path) -> float:
 def _states(store: Store, id: str, dry_run: bool) -> Freed | None:
     """Remove the kept states of a run that is done, here or in the package."""
     kept = store.states(id) if (store.folder(id) / DONE).exists() or store.looked_into(id) else {}
+    kept = {
+        round: kept[round] for round in kept.keys() - store.ahead(id)
+    }  # a run that was stopped there is not finished
     size = sum(path.stat().st_size for path in kept.values())
-    if not kept or _alone(store, id, lambda: dry_run or store.drop_states(id)) is None:
+    if not kept or _alone(store, id, lambda: dry_run or store.drop_states(id, kept)) is None:
         return None
-    return Freed(id, f"states after rounds {', '.join(map(str, kept))}", size)
+    return Freed(id, f"states after rounds {', '.join(map(str, sorted(kept)))}", size)
 
 
 def _whole(store: Store, id: str, dry_run: bool) -> Freed | None:

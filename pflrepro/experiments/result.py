@@ -58,9 +58,8 @@ class Run:
 
     def has_more_than(self, other: Run) -> bool:
         """Whether it has all that another run of this identity has, and more; or, where neither has all of the other, more rounds."""
-        if other.answering(self.experiment) is not None:
-            return False
-        return self.answering(other.experiment) is not None or self.rounds > other.rounds
+        mine, others = (set(each.history["round"].tolist()) for each in (self, other))
+        return mine > others or (not mine <= others and self.rounds > other.rounds)
 
     @property
     def fingerprint(self) -> str:

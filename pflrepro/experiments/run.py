@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from pflrepro.errors import Paused, RunFailed, UserError, check_word
+from pflrepro.errors import Paused, RunFailed, UserError, check_range, check_word
 from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment, check_experiment
 from pflrepro.experiments.history import rounds_to_test
@@ -92,6 +92,7 @@ def moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
     """The moments but the last, whose state is kept anyway; `UserError` for one that a run will not have."""
     if isinstance(keep, str) or not isinstance(keep, Iterable):
         raise UserError(f"keep is a list of moments, such as keep=[{keep!r}], not {keep!r}")
+    keep = [each if isinstance(each, str) else check_range("a round of keep", each, 0, integer=True) for each in keep]
     for moment in keep:
         if isinstance(moment, str):
             check_word("moment", moment, ("best", "last"))

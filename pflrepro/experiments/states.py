@@ -12,11 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from pflrepro.errors import CorruptFile, UserError
+from pflrepro.experiments import files
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from pflrepro.experiments.folder import CHECKPOINT, DONE
 from pflrepro.experiments.history import agree
 from pflrepro.experiments.readings import FOLDER as READINGS
 
 MOST_STATE_BYTES = 2 << 30
+TOGETHER = ".checkpoint.tmp"  # a checkpoint whose run trains beside others that have not got theirs yet
 log = logging.getLogger("pflrepro.store")
 
 
@@ -59,6 +62,40 @@ class KeptStates(ABC):
         write_checkpoint(path, id, state)
         return path
 
+    def save_checkpoints(self, checkpoints: Mapping[str, Checkpoint]) -> None:
+        """Write how far runs are that train side by side: all of them, or, where the process is killed meanwhile, none.
+
+        Seeds that train together round otherwise than each alone, so that they must go on together.
+        """
+        name = TOGETHER if len(checkpoints) > 1 else CHECKPOINT
+        for id, checkpoint in checkpoints.items():
+            write_checkpoint(self.folder(id) / name, id, checkpoint)
+        for id in checkpoints if name == TOGETHER else ():
+            (self.folder(id) / TOGETHER).replace(self.folder(id) / CHECKPOINT)
+
+    def settle_checkpoints(self, ids: Iterable[str]) -> None:
+        """Call before runs go on: where a kill came between the renames of `save_checkpoints`, the others get their new name, too."""
+        ids = [id for id in ids if self.folder(id).is_dir()]
+        known = [_made_in(self.folder(id) / CHECKPOINT, id) for id in ids]
+        for id in ids:
+            written = self.folder(id) / TOGETHER
+            if written.exists() and _made_in(written, id) in filter(None, known):
+                written.replace(self.folder(id) / CHECKPOINT)
+
+    def put_checkpoint_by(self, id: str) -> None:
+        """How far a run was when it was stopped stays, as a kept state, for a request that it can go on to."""
+        path = self.folder(id) / CHECKPOINT
+        if path.exists():
+            path.rename(self.folder(id) / f"state-{read_checkpoint(path, id, tests_only=True).round}.npz")
+
+    def ahead(self, id: str) -> list[int]:
+        """The rounds of kept states that a finished run has not come to: where a longer one, or one tested otherwise, was stopped."""
+        try:
+            done = files.read_json(self.folder(id) / DONE)["rounds"]
+        except (KeyError, UserError, OSError):  # not done, or damaged: said where the run is read
+            return []
+        return [round for round in self.states(id) if round > done]
+
     def drop_states(self, id: str, rounds: Iterable[int] | None = None) -> int:
         """Remove the kept states after these rounds (None: all); the bytes that are freed."""
         gone = [path for round, path in self.states(id).items() if rounds is None or round in rounds]
@@ -80,3 +117,13 @@ class KeptStates(ABC):
             if tested and not agree(tested, history):  # before a test it is the start, that of every training
                 path.unlink()
         shutil.rmtree(self.folder(id) / READINGS, ignore_errors=True)
+
+
+def _made_in(path: Path, id: str) -> tuple[int, list[int], int] | None:
+    """Of a checkpoint the round, the seeds that train together and the round where they began to; None where none can be read."""
+    try:
+        found = read_checkpoint(path, id, tests_only=True)
+        last = found.attempts[-1]
+        return found.round, last["seeds_together"], last["started_at_round"]
+    except (UserError, OSError, LookupError):  # damaged ones are reported where they are read
+        return None

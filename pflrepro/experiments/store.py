@@ -34,7 +34,7 @@ import numpy as np
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import compact, files
 from pflrepro.experiments.behind import Behind
-from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.folder import CHECKPOINT, CONFIG, DONE, FORMAT, holds_nothing, is_done, read_config, read_run
 from pflrepro.experiments.history import agree, check_history, spacing_of
@@ -203,9 +203,10 @@ class Store(KeptStates, Behind, Listed):
         """
         found = UnfinishedRuns()
         for folder in self._folders():
-            if self.begun(folder.name) or (folder / CHECKPOINT).exists():
+            ahead = self.ahead(folder.name)
+            if self.begun(folder.name) or (folder / CHECKPOINT).exists() or ahead:
                 try:
-                    found += filter(None, [read_unfinished(folder, self.lock(folder.name))])
+                    found += filter(None, [read_unfinished(folder, self.lock(folder.name), ahead)])
                 except UserError as error:
                     log.warning("an unfinished run is left out: %s", error)
         return found
@@ -291,7 +292,7 @@ class Store(KeptStates, Behind, Listed):
             if stopped is not None and stopped.round <= latest:
                 found.append(stopped)
             elif stopped is not None:
-                (folder / CHECKPOINT).rename(folder / f"state-{stopped.round}.npz")
+                self.put_checkpoint_by(id)
         kept = self.state(id, latest)
         if kept is not None:
             found.append(kept)
@@ -308,10 +309,6 @@ class Store(KeptStates, Behind, Listed):
             )
             path.unlink()
             return None
-
-    def save_checkpoint(self, id: str, checkpoint: Checkpoint) -> None:
-        """Write how far the run is."""
-        write_checkpoint(self.folder(id) / CHECKPOINT, id, checkpoint)
 
     def drop_checkpoint(self, id: str, reason: str) -> None:
         """Forget the states that do not fit, after a report."""

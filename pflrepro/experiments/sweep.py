@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pflrepro.cores import may_start_processes
 from pflrepro.data.root import data_root as chosen_root
 from pflrepro.errors import Paused, RunFailed, UserError, check_range
+from pflrepro.experiments import compact
 from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.identity import Job
@@ -20,10 +21,8 @@ from pflrepro.experiments.result import Moment
 from pflrepro.experiments.run import identify, lacking, moments, open_store, packs, run
 from pflrepro.experiments.runs import Runs
 from pflrepro.experiments.stopping import listening, saved_first_in_a_job
+from pflrepro.experiments.store import Store
 from pflrepro.experiments.training import Machine
-
-if TYPE_CHECKING:
-    from pflrepro.experiments.store import Store
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,7 @@ class Work:
     """Trains one task in whatever process it is called; gives None, or what went wrong in one line."""
 
     store: Path
+    behind: Path | None  # of the store, where it is not the package's own, which may lie elsewhere on another machine
     data_root: Path | None
     backend: str
     device: str
@@ -49,7 +49,7 @@ class Work:
         try:
             run(
                 task,
-                store=self.store,
+                store=Store(self.store, self.behind),
                 data_root=self.data_root,
                 backend=self.backend,
                 device=self.device,
@@ -108,6 +108,7 @@ def sweep(
         launch = serial  # the single process is this one
     # what each task would refuse; which devices there are is known where it runs
     Machine(backend, workers=workers, checkpoint_every=checkpoint_every)
+    callbacks = tuple(callbacks) if isinstance(callbacks, Iterable) else callbacks
     Watching(callbacks)
     store = open_store(store)
     identified = identify(experiments, data_root)
@@ -122,6 +123,7 @@ def sweep(
     tasks = [tuple(job.experiment for job in packed) for packed in together]
     work = Work(
         store=store.root.absolute(),
+        behind=None if store.behind == compact.shipped() else store.behind.absolute(),
         data_root=chosen_root(data_root).absolute(),
         backend=backend,
         device=device,
@@ -130,7 +132,7 @@ def sweep(
         progress=progress and here,
         checkpoint_every=checkpoint_every,
         keep=kept,
-        callbacks=tuple(callbacks),
+        callbacks=callbacks,
     )
     with listening():
         outcomes = _launched(launch, tasks, work, jobs, _Shown(missing, store, progress and not here)) if tasks else []

@@ -17,23 +17,26 @@ from pflrepro.experiments.callbacks import Watching
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.failures import Failures, name_of
-from pflrepro.experiments.history import agree, best_of, check_history, joined, rounds_to_test, stops_at
+from pflrepro.experiments.history import agree, best_of, check_history, joined, rounds_to_test, shared_tests, stops_at
 from pflrepro.experiments.identity import Job
+from pflrepro.experiments.keeper import SAVED, Keeper, States
 from pflrepro.experiments.loading import load_federation
 from pflrepro.experiments.result import Moment, Run
 from pflrepro.experiments.stopping import GOES_ON, stopping
 from pflrepro.experiments.store import Store
 from pflrepro.metrics.accuracy import pooled
 from pflrepro.metrics.divergence import divergence
+from pflrepro.settings import RUN_LENGTH
 from pflrepro.simulation.backends import check_share_of_machine
 from pflrepro.simulation.heap import give_back_freed_memory
 from pflrepro.simulation.simulation import Simulation
 from pflrepro.simulation.start import refuse_idle_clients
 
 log = logging.getLogger("pflrepro.run")
-States = dict[int, Mapping[str, Any]]  # round -> the engine's state after it
 # seconds between looks at the curves: stacking a long history each round would cost more than a fast round
 LOOK_EVERY = 0.5
+# of a run's record, what decides how its numbers are rounded
+MADE_ALIKE = ("backend", "device", "workers", "chunk", "threads", "seeds_together", "processor")
 CHECKPOINT_SHARE = 0.05  # checkpoints may take this share of the time, whatever interval was asked for
 
 
@@ -123,9 +126,16 @@ def train(jobs: Sequence[Job], store: Store, machine: Machine, watching: Watchin
 def _groups(jobs: Sequence[Job], store: Store, machine: Machine) -> list[Group]:
     """Jobs by the round they are at and the backend they were begun with, furthest first."""
     groups: dict[tuple, Group] = {}
+    store.settle_checkpoints([job.id for job in jobs])
     for job in jobs:
         states = store.begin(job.id, job.experiment, job.identity)
         checkpoint = next((state for state in states if _leads_on(state, job, store, machine.keep)), None)
+        if states and checkpoint is not states[0]:
+            store.put_checkpoint_by(job.id)
+            log.warning(
+                "run %s goes on from round %d in place of %d: until there it was tested or kept less often than is asked for now",
+                *(job.id, checkpoint.round if checkpoint else 0, states[0].round),
+            )
         backend, workers = _backend(checkpoint, machine)
         key = (checkpoint.round if checkpoint else -1, backend, workers)
         group = groups.setdefault(key, Group(max(key[0], 0), backend, workers))
@@ -187,10 +197,14 @@ def _trained(group: Group, store: Store, machine: Machine, watching: Watching) -
     failures = Failures(experiment, seeds)
     with failures as where:
         where["simulation"] = simulation = _resumed(group, store, machine)
-        keeper = Keeper(machine.keep, len(seeds), experiment.settings.patience)
+        keeper = Keeper(machine.keep, group.checkpoints, experiment.settings.patience)
     with stopping.saving_first():
         with failures:
             _run_to_the_end(simulation, group, store, machine, watching, keeper)
+            if (
+                len(seeds) > 1 and not stopping.asked
+            ):  # killed between two of the results below, the others go on from here
+                _save(simulation, group, store, machine, where["started"], keeper)
             histories = [simulation.history(index) for index in range(len(seeds))]
             attempts = _attempts(group, simulation, machine, where["started"])
         if stopping.asked and not simulation.finished:
@@ -203,15 +217,14 @@ def _trained(group: Group, store: Store, machine: Machine, watching: Watching) -
                 raise RunFailed(f"{name_of(experiment, seeds)} gave no valid history: {error}") from None
             last = Checkpoint(simulation.round, simulation.state_of(index), record)
             runs.append(_file(job, checked, last, keeper.states[index], store, machine))
-            once_best = keeper.saved[index] - {last.round, *keeper.states[index]}  # at a checkpoint, and no more
-            store.drop_states(job.id, once_best)
+            store.drop_states(job.id, keeper.outdated(index) - {last.round})
     return runs
 
 
 def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, store: Store, machine: Machine) -> Run:
     """Put a run that has come to its end into the store, its states and its history with what it had behind; gives the answer."""
     before = store.get(job.id, locked=True)
-    if before is not None and not agree(history, before.history):
+    if before is not None and not _one_training(history, last, before, job):
         log.warning(
             "run %s was trained anew with other numbers than before (on %s): what was known of it after %d rounds is replaced",
             *(job.id, before.environment.get("device"), before.rounds),
@@ -234,37 +247,17 @@ def _file(job: Job, history: dict[str, Any], last: Checkpoint, kept: States, sto
     return answered
 
 
-class Keeper:
-    """The states at the moments that are asked for, as a simulation comes by them, for each of its seeds.
+def _one_training(history: Mapping[str, Any], last: Checkpoint, before: Run, job: Job) -> bool:
+    """Whether a history goes on from what is known of the run: by the tests of both, else by how both were made."""
+    if shared_tests(history, before.history):
+        return agree(history, before.history)
+    return _made_alike(environment.environment(last.attempts, history, job.experiment.dtype), before.environment)
 
-    Attributes:
-        saved: the rounds of those that are in the store with a checkpoint.
-    """
 
-    def __init__(self, keep: Sequence[Moment], seeds: int, patience: int) -> None:
-        self.keep, self.patience = keep, patience
-        self.states: list[States] = [{} for _ in range(seeds)]
-        self.saved: list[set[int]] = [set() for _ in range(seeds)]
-        self._best = [-1] * seeds
-
-    def look(self, simulation: Any) -> None:
-        """Call where a simulation goes on from, and after every round."""
-        for index, states in enumerate(self.states):
-            if simulation.round in self.keep:
-                states[simulation.round] = simulation.state_of(index)
-            if "best" in self.keep:
-                self._look_at_best(simulation, index, states)
-
-    def _look_at_best(self, simulation: Any, index: int, states: States) -> None:
-        history = simulation.history(index)
-        best = best_of(history["round"], pooled(history), self.patience)
-        if best == self._best[index]:
-            return
-        if self._best[index] not in self.keep:
-            states.pop(self._best[index], None)
-        self._best[index] = best
-        if best == simulation.round:
-            states[best] = simulation.state_of(index)
+def _made_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two records are of the same way on the same kind of machine, which gives the same numbers."""
+    torch = [made.get("versions", {}).get("torch") for made in (one, other)]
+    return torch[0] == torch[1] and all(one.get(name) == other.get(name) for name in MADE_ALIKE)
 
 
 def _resumed(group: Group, store: Store, machine: Machine) -> Any:
@@ -359,14 +352,21 @@ def _curve(simulation: Any, index: int) -> Any:
 
 
 def _save(simulation: Any, group: Group, store: Store, machine: Machine, started: float, keeper: Keeper) -> None:
-    """How far each run is, and before it the states that it was asked to keep, without which it could not go on from there."""
+    """How far the runs are, and before it the states that they were asked to keep, without which they could not go on from there."""
+    checkpoints = {}
     for index, (job, record) in enumerate(zip(group.jobs, _attempts(group, simulation, machine, started), strict=True)):
         states, saved = keeper.states[index], keeper.saved[index]
         for round in states.keys() - saved:
             store.keep_state(job.id, Checkpoint(round, states[round], record), asked=True)
-        store.save_checkpoint(job.id, Checkpoint(simulation.round, simulation.state_of(index), record))
-        store.drop_states(job.id, saved - states.keys())  # a best round that is none any more
-        keeper.saved[index] = set(states)
+        saved.update(states)
+        if record:
+            record[-1][SAVED] = sorted(saved - keeper.outdated(index))
+        checkpoints[job.id] = Checkpoint(simulation.round, simulation.state_of(index), record)
+    store.save_checkpoints(checkpoints)
+    for index, job in enumerate(group.jobs):
+        outdated = keeper.outdated(index)
+        store.drop_states(job.id, outdated)
+        keeper.saved[index] -= outdated
 
 
 def _attempts(group: Group, simulation: Any, machine: Machine, started: float) -> list[list[dict[str, Any]]]:
@@ -376,8 +376,9 @@ def _attempts(group: Group, simulation: Any, machine: Machine, started: float) -
     this = environment.attempt(simulation.facts, device=device, seeds=seeds, started_at=group.round)
     this |= {
         "threads": environment.threads(),
+        "asked": {name: getattr(group.jobs[0].experiment.settings, name) for name in RUN_LENGTH},
         "seconds": time.monotonic() - started,
         "peak_memory_bytes": environment.peak_memory(machine.device),
         "test_samples": int(simulation.history(0)["test_samples"].sum()),  # all seeds have the same clients
     }
-    return [[*(checkpoint.attempts if checkpoint else []), this] for checkpoint in group.checkpoints]
+    return [[*(checkpoint.attempts if checkpoint else []), dict(this)] for checkpoint in group.checkpoints]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pflrepro.errors import UserError
+from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.checkpoint import read_checkpoint
 from pflrepro.experiments.config import Experiment
@@ -26,7 +26,7 @@ class Unfinished(Brief):
     """A run as its last checkpoint has it; before the first, at round 0.
 
     Attributes:
-        experiment: as it was asked for first.
+        experiment: as it was asked for last.
         round: rounds done.
         accuracy: the best test accuracy so far, as a fraction; NaN before the first test, and of checkpoints of older versions.
         best_round: where that was reached; -1 before the first test.
@@ -76,15 +76,28 @@ class UnfinishedRuns(list[Unfinished]):
         return said + (records([each.line() for each in self]) if self else "")
 
 
-def read_unfinished(folder: Path, lock: RunLock) -> Unfinished | None:
-    """What stands in a run's folder; None for a leftover: the checkpoint of a run that is done to that round."""
+def read_unfinished(folder: Path, lock: RunLock, ahead: Sequence[int] = ()) -> Unfinished | None:
+    """What stands in a run's folder; None for a leftover: the checkpoint of a run that is done to that round.
+
+    Args:
+        ahead: the rounds of states that a finished run has not come to; the last stands in for a checkpoint.
+    """
     _, experiment = read_config(folder)
     path = folder / CHECKPOINT
-    if not path.exists():
-        return Unfinished(folder.name, experiment, trained=_held(lock))
-    checkpoint = read_checkpoint(path, folder.name, tests_only=True)
+    if ahead and not path.exists():
+        path = folder / f"state-{ahead[-1]}.npz"
+    try:
+        saved = path.stat().st_mtime
+        checkpoint = read_checkpoint(path, folder.name, tests_only=True)
+    except (FileNotFoundError, CorruptFile):
+        if path.exists():
+            raise
+        # nothing was saved yet, or another process has just finished the run
+        return None if (folder / DONE).exists() else Unfinished(folder.name, experiment, trained=_held(lock))
     if (folder / DONE).exists() and checkpoint.round <= files.read_json(folder / DONE).get("rounds", 0):
         return None
+    if checkpoint.attempts:
+        experiment = experiment.with_settings(**checkpoint.attempts[-1].get("asked", {}))
     spent = sum(attempt["seconds"] for attempt in checkpoint.attempts)
     samples = checkpoint.attempts[-1].get("test_samples") if checkpoint.attempts else None
     return Unfinished(
@@ -94,7 +107,7 @@ def read_unfinished(folder: Path, lock: RunLock) -> Unfinished | None:
         *_best(checkpoint.history, samples),
         _diverged(checkpoint.history, samples),
         spent / checkpoint.round if checkpoint.round else math.nan,
-        path.stat().st_mtime,
+        saved,
         _held(lock),
     )
 

@@ -86,6 +86,30 @@ def test_the_first_rounds_of_a_run_are_shown_as_a_shorter_table_reads_them(capsy
     assert f"run {made.id} has 3 rounds, tested every 1; there is no test after round 4" in capsys.readouterr().err
 
 
+def test_the_first_rounds_of_a_run_that_depends_on_its_last_are_no_run(capsys, store: Store) -> None:
+    made = run(
+        Experiment.for_dataset("fedavg", "digits", closing=True, participation=0.6, **SMALL),
+        store=store,
+        progress=False,
+    )
+    where = ("--store", str(store.root))
+    assert answer(capsys, "show", made.id, "--rounds", "3", *where)["tested"] == [0, 1, 2, 3]
+    assert cli.main(["show", made.id, "--rounds", "2", *where]) == 2
+    assert f"the number of rounds, 3, is part of run {made.id}" in capsys.readouterr().err
+
+
+def test_more_rounds_are_shown_of_the_run_that_came_with_the_package(capsys, store: Store, monkeypatch) -> None:
+    """Made here with fewer rounds, as a look into its models does."""
+    asked = Experiment.for_dataset("fedavg", "digits", seed=7, **SMALL)
+    whole = run(asked, store=store, progress=False)
+    compact.export(whole, store.behind)
+    monkeypatch.setattr(compact, "shipped", lambda: store.behind)
+    short = run(asked.with_settings(rounds=1), store=store.root.parent / "short", progress=False, keep=[1])
+    where = ("--store", str(store.root.parent / "short"))
+    assert answer(capsys, "show", short.id, *where)["tested"] == [0, 1]
+    assert answer(capsys, "show", short.id, "--rounds", "3", *where)["curve"] == whole.curve.tolist()
+
+
 def test_a_long_curve_is_shown_in_a_dozen_lines_with_its_best(capsys) -> None:
     from types import SimpleNamespace
 

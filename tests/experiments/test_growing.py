@@ -339,6 +339,52 @@ def test_a_lack_of_memory_leaves_what_there_is(store: Store, fake, make) -> None
     assert quick(make.experiment(rounds=10), store, fake).rounds == 10 and fake.built[-1].steps == 2
 
 
+def test_the_best_state_of_a_process_before_goes_when_it_is_the_best_no_more(store: Store, fake, make) -> None:
+    """Broken off behind every round: of each seed the best state alone is kept in the end, as without a break."""
+    for stop in range(1, 6):
+        fake.before_step = break_in_round(stop, Killed())
+        with pytest.raises(Killed):
+            quick(make.seeds(*range(4), rounds=6), store, fake, keep=("best",))
+        fake.before_step = None
+    found = quick(make.seeds(*range(4), rounds=6), store, fake, keep=("best",))
+    assert [set(store.states(one.id)) for one in found] == [{one.round_of("best"), 6} - {0} for one in found]
+    assert len({one.round_of("best") for one in found}) > 1
+
+
+@pytest.mark.parametrize("keep", [np.array([1, 2]), (each for each in (1, 2)), [np.int64(1), 2.0]])
+def test_rounds_to_keep_are_any_whole_numbers(keep, store: Store, fake, make) -> None:
+    assert list(store.states(quick(make.experiment(rounds=3), store, fake, keep=keep).id)) == [1, 2, 3]
+
+
+def test_a_round_to_keep_that_is_none_is_refused(store: Store, fake, make) -> None:
+    with pytest.raises(UserError, match="a round of keep must be a whole number >= 0, not None"):
+        quick(make.experiment(), store, fake, keep=[None])
+
+
+def test_finer_tests_begin_anew_and_lose_nothing(store: Store, fake, make, caplog) -> None:
+    caplog.set_level(logging.WARNING, "pflrepro")
+    fake.before_step = break_in_round(6, Killed())
+    with pytest.raises(Killed):
+        quick(make.experiment(rounds=9, every=3), store, fake)
+    fake.before_step = None
+    fake.before_step = break_in_round(2, Killed())
+    with pytest.raises(Killed):
+        quick(make.experiment(rounds=9), store, fake)
+    fake.before_step = None
+    assert "goes on from round 0 in place of 6" in caplog.text and list(store.states(run_id(make.experiment()))) == [6]
+    fake.built.clear()
+    whole = quick(make.experiment(rounds=9, every=3), store, fake)
+    assert [engine.steps for engine in fake.built] == [3] and whole.history["round"].tolist() == [0, 3, 6, 9]
+
+
+@pytest.mark.parametrize("backend", ["loop", "batched"])
+def test_trainings_without_a_common_test_are_one_only_if_made_alike(backend: str, store: Store, fake, make) -> None:
+    quick(make.experiment(rounds=3, every=3), store, fake, backend="loop")
+    quick(make.experiment(rounds=2, every=2), store, fake, backend=backend)
+    (whole,) = store.runs()
+    assert whole.history["round"].tolist() == ([0, 2, 3] if backend == "loop" else [0, 2])
+
+
 def test_a_large_state_is_kept_where_it_is_asked_for(store: Store, fake, make, monkeypatch, caplog) -> None:
     monkeypatch.setattr("pflrepro.experiments.states.MOST_STATE_BYTES", 10)
     for _ in range(2):

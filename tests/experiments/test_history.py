@@ -142,7 +142,8 @@ def test_two_trainings_agree_in_every_test_that_both_have():
     other = at_rounds(one, np.array([0, 2]))
     assert agree(one, other) and not agree(one, other | {"correct": other["correct"] + [[0], [1]]})
     longer = one | {"round": np.array([0, 3, 4]), "correct": one["correct"] + [[0], [1], [1]]}
-    assert agree(one, longer), "nothing but the start in common"
+    assert not agree(one, longer), "nothing but the start in common, which all trainings have"
+    assert agree(one, at_rounds(one, np.array([0]))), "the start alone is that of every training"
 
 
 def test_how_often_a_run_was_tested_throughout():

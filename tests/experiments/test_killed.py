@@ -37,7 +37,7 @@ os.replace = replace
 experiments = [
     Experiment.for_dataset("fedavg+dbe", "digits", clients=4, rounds=4, model="mlp", seed=seed, participation=0.75) for seed in (0, 1)
 ]
-run(experiments, store=store, backend="loop", workers=1, progress=False, checkpoint_every=0)
+run(experiments, store=store, backend=sys.argv[4], workers=1, progress=False, checkpoint_every=0)
 """
 
 
@@ -46,41 +46,54 @@ def experiments(make):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
+def whole(tmp_path_factory):
+    """backend -> the two runs, made by it without an interruption."""
     from pflrepro.experiments.config import Experiment
 
     wanted = [
         Experiment.for_dataset("fedavg+dbe", "digits", clients=4, rounds=4, model="mlp", seed=seed, participation=0.75)
         for seed in (0, 1)
     ]
-    return run(wanted, store=tmp_path_factory.mktemp("whole"), backend="loop", workers=1, progress=False)
+    return {
+        backend: run(wanted, store=tmp_path_factory.mktemp(backend), backend=backend, workers=1, progress=False)
+        for backend in ("loop", "batched")
+    }
 
 
-def child(folder: Path, name: str, count: int) -> subprocess.CompletedProcess:
+@pytest.fixture
+def uninterrupted(whole):
+    return whole["loop"]
+
+
+def child(folder: Path, name: str, count: int, backend: str = "loop") -> subprocess.CompletedProcess:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    arguments = [sys.executable, "-c", CHILD, str(folder), name, str(count)]
+    arguments = [sys.executable, "-c", CHILD, str(folder), name, str(count), backend]
     return subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300, cwd=folder.parent)
 
 
+@pytest.mark.parametrize("backend", ["loop", "batched"])
 @pytest.mark.parametrize(
-    ("name", "count", "half_done"),
+    ("name", "count", "half_done", "finished"),
     [
-        ("checkpoint.npz", 4, 2),  # seed 0 is at round 2, seed 1 at round 1
-        ("history-", 2, 1),  # seed 0 is done, seed 1 has no results yet
-        ("done", 1, 2),  # seed 0 has its results, and nothing that says so
+        (".checkpoint", 4, 2, 0),  # seed 0 is about to be at round 2, seed 1 at round 1
+        (".checkpoint", 2, 0, 0),  # of neither is known anything yet
+        ("checkpoint.npz", 4, 2, 0),  # seed 0 is at round 2, seed 1 about to be
+        ("history-", 2, 1, 1),  # seed 0 is done, seed 1 has no results yet
+        ("done", 1, 2, 0),  # seed 0 has its results, and nothing that says so
     ],
 )
-def test_sigkill(name, count, half_done, tmp_path, make, uninterrupted):
-    killed = child(tmp_path / "store", name, count)
+def test_sigkill(name, count, half_done, finished, backend, tmp_path, make, whole):
+    """Seeds that train together go on together, since in a batch each rounds otherwise alone."""
+    killed = child(tmp_path / "store", name, count, backend)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     store = Store(tmp_path / "store")
     assert len(list((store.root / "runs").glob("*/checkpoint.npz"))) == half_done
-    assert len(store.runs()) == 2 - half_done
-    runs = run(experiments(make), store=store, progress=False)
+    assert len(store.runs()) == finished
+    runs = run(experiments(make), store=store, backend=backend, workers=1, progress=False)
     assert [len(found) for found in store.health()] == [2, 0, 0]
-    for one, whole in zip(runs, uninterrupted, strict=True):
-        assert one.id == whole.id
-        assert make.same_but_timings(one.history, whole.history)
+    for one, other in zip(runs, whole[backend], strict=True):
+        assert one.id == other.id
+        assert make.same_but_timings(one.history, other.history)
         assert (one.history["seconds"][1:] > 0).all()
         assert not list(one.folder.glob(".*"))
 
@@ -92,13 +105,13 @@ def test_ten_processes_on_one_run_train_it_once(tmp_path, make, uninterrupted):
     counting = CHILD.replace(
         "    rename(source, target)\n", "    rename(source, target)\n    print(target, flush=True)\n"
     )
-    arguments = [sys.executable, "-c", counting, str(tmp_path / "store"), "nothing", "1"]
+    arguments = [sys.executable, "-c", counting, str(tmp_path / "store"), "nothing", "1", "loop"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     all_of_them = [subprocess.Popen(arguments, env=environment, **pipes) for _ in range(10)]
     told = [process.communicate(timeout=900) for process in all_of_them]
     assert [process.returncode for process in all_of_them] == [0] * 10, told
     written = [os.path.basename(line) for out, _ in told for line in out.splitlines()]
-    assert written.count("done") == 2 and written.count("checkpoint.npz") == 2 * 3, "two runs of four rounds, once each"
+    assert written.count("done") == 2 and written.count("checkpoint.npz") == 2 * 4, "two runs of four rounds, once each"
     store = Store(tmp_path / "store")
     assert [len(found) for found in store.health()] == [2, 0, 0]
     for one, whole in zip((store.find(one) for one in experiments(make)), uninterrupted, strict=True):
@@ -109,7 +122,7 @@ def test_ten_processes_on_one_run_train_it_once(tmp_path, make, uninterrupted):
 @pytest.mark.slow
 def test_two_processes_on_one_run_make_it_once(tmp_path, make, uninterrupted):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    arguments = [sys.executable, "-c", CHILD, str(tmp_path / "store"), "nothing", "1"]
+    arguments = [sys.executable, "-c", CHILD, str(tmp_path / "store"), "nothing", "1", "loop"]
     both = [subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     told = [process.communicate(timeout=300)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], told

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -122,6 +124,31 @@ def test_a_longer_training_that_was_stopped_outlives_a_merge(store, other, fake,
     made = quick(make.experiment(rounds=4), other, fake)
     assert [what for what, _ in told(merge(store, other.root))] == ["replaced"]
     assert 6 in store.states(made.id) and store.get(made.id).rounds == 4
+
+
+def test_a_run_with_a_horizon_that_the_stop_rule_ended_gives_way_to_the_whole(store, other, fake, make, monkeypatch):
+    monkeypatch.setattr("pflrepro.experiments.training.LOOK_EVERY", 0)  # the rule ends it at once
+    asked = {"rounds": 24, "closing": True, "participation": 0.4}
+    short = quick(make.experiment(patience=1, **asked), store, fake)
+    for patience in (1, 0):
+        whole = quick(make.experiment(patience=patience, **asked), other, fake)
+    assert store.get(short.id).rounds < 24 == whole.rounds
+    assert [merged.what for merged in merge(store, other.root)] == ["replaced"]
+    assert store.get(short.id).rounds == 24
+    assert [merged.what for merged in merge(store, other.root)] == ["kept"]
+
+
+def test_a_run_of_another_version_here_stays_and_does_not_stop_the_others(store, other, fake, make):
+    runs = sorted(quick(make.seeds(0, 1, 2), other, fake), key=lambda one: one.id)
+    quick([runs[0].experiment], store, fake)
+    config = store.folder(runs[0].id) / "config.json"
+    config.write_text(config.read_text().replace('"format": 2', '"format": 3'))
+    done = json.loads((store.folder(runs[0].id) / "done").read_text())
+    done["files"]["config.json"] = hashlib.sha256(config.read_bytes()).hexdigest()
+    (store.folder(runs[0].id) / "done").write_text(json.dumps(done))
+    found = list(merge(store, other.root))
+    assert [merged.what for merged in found] == ["unreadable", "taken", "taken"]
+    assert "is of another version of pflrepro" in found[0].reason
 
 
 def test_a_run_that_somebody_trains_is_left(store, other, fake, make):

@@ -12,9 +12,11 @@ from torch import nn
 
 from pflrepro.algorithms.fedavg import FedAvg
 from pflrepro.errors import Paused, RunFailed, UserError
+from pflrepro.experiments import compact
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.launchers import Processes
 from pflrepro.experiments.run import run
+from pflrepro.experiments.store import Store
 from pflrepro.experiments.sweep import sweep
 
 
@@ -34,6 +36,25 @@ def test_only_what_is_missing_runs(store, engine, make):
     assert [one.id for one in sweep(wanted, store=store)] == [one.id for one in runs]
     assert len(engine.built) == 2
     assert sweep([], store=store) == []
+
+
+def test_a_sweep_looks_behind_the_store_that_it_was_given(store, engine, make, tmp_path):
+    """A run that came with the package is trained where the store has nothing behind it, and not trained where it lies there."""
+    made = run(make.experiment(), store=store, progress=False)
+    compact.export(made, tmp_path / "shipped")
+    full = Store(tmp_path / "full", behind=tmp_path / "shipped")
+    assert [one.id for one in sweep(make.experiment(), store=full, progress=False)] == [made.id]
+    assert len(engine.built) == 1
+    work = []
+
+    def launch(tasks, given, jobs):
+        work.append(given)
+        return [(task, given(task)) for task in tasks]
+
+    sweep(make.experiment(), launch, store=Store(tmp_path / "empty", behind=tmp_path / "nothing"), progress=False)
+    assert len(engine.built) == 2 and work[0].behind == tmp_path / "nothing"
+    sweep(make.experiment(), launch, store=Store(tmp_path / "third"), progress=False)
+    assert work[1].behind is None, "the package's own"
 
 
 def test_one_experiment_is_a_sweep_of_one(store, engine, make):

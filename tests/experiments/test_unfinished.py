@@ -11,7 +11,9 @@ import pytest
 from helpers.breaking import Killed, break_in_round
 from helpers.training import quick
 
+from pflrepro.experiments.checkpoint import read_checkpoint
 from pflrepro.experiments.identity import run_id
+from pflrepro.experiments.pruning import prune
 from pflrepro.experiments.store import Store
 
 
@@ -73,10 +75,42 @@ def test_a_finished_run_that_grows_is_one_and_what_is_left_of_it_is_none(store: 
 
 
 def test_a_checkpoint_that_counted_no_samples_says_how_far_alone(store: Store, fake, make, monkeypatch) -> None:
-    monkeypatch.setattr("pflrepro.experiments.training._attempts", lambda group, *more: [[] for _ in group.jobs])
+    monkeypatch.setattr(
+        "pflrepro.experiments.training._attempts", lambda group, *more: [[{"seconds": 0.0}] for _ in group.jobs]
+    )
     stopped(make.experiment(), 2, store, fake)
     (found,) = store.unfinished()
     assert math.isnan(found.accuracy) and found.line()["best so far"] == f"round {found.best_round}"
+
+
+def test_it_is_said_how_many_rounds_were_asked_for_last(store: Store, fake, make) -> None:
+    quick(make.experiment(rounds=2), store, fake)
+    stopped(make.experiment(rounds=9, patience=5), 4, store, fake)
+    (found,) = store.unfinished()
+    assert found.experiment == make.experiment(rounds=9, patience=5) and found.line()["round"] == "4 of at most 9"
+
+
+def test_a_stopped_run_stays_listed_and_is_not_pruned_when_a_shorter_one_was_made_meanwhile(store, fake, make) -> None:
+    stopped(make.experiment(rounds=9), 6, store, fake)
+    short = quick(make.experiment(rounds=3), store, fake)
+    (found,) = store.unfinished()
+    assert (found.id, found.round, found.experiment.settings.rounds) == (short.id, 6, 9)
+    assert [freed.what for freed in prune(store, states=True)] == ["states after rounds 3"]
+    fake.built.clear()
+    quick(make.experiment(rounds=9), store, fake)
+    assert [engine.steps for engine in fake.built] == [3] and store.unfinished() == []
+
+
+def test_a_run_that_is_finished_while_it_is_looked_at_is_no_unfinished_one(store, fake, make, monkeypatch) -> None:
+    stopped(make.experiment(), 2, store, fake)
+
+    def finished_first(path, *names, **how):
+        monkeypatch.undo()
+        quick(make.experiment(), store, fake)
+        return read_checkpoint(path, *names, **how)
+
+    monkeypatch.setattr("pflrepro.experiments.unfinished.read_checkpoint", finished_first)
+    assert store.unfinished() == []
 
 
 def test_a_damaged_checkpoint_is_reported(store: Store, fake, make, caplog) -> None:

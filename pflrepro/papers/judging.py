@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pflrepro.metrics.comparison import holm, of_two_groups, one_number, paired
-from pflrepro.papers.claims import Claim, Contrast, Grid, Place, Sample, contrasts
+from pflrepro.papers.claims import TURNS, Claim, Contrast, Grid, Place, Sample, contrasts
 
 ALPHA = 0.05
 KEPT, BROKEN, UNDECIDED, RISING = "kept", "broken", "undecided", "still rising"
@@ -201,6 +201,8 @@ def _over_clients(samples: Sequence[tuple[Sample, float]], seed: int, bound: flo
         return _Tested("none: one seed, and not a mean over clients")
     weights, each = found[0][1], samples[0][0].each
     kinds = [sample.each for sample, _ in samples]
+    if TURNS in kinds:
+        return _Tested(f"none: one seed, and {TURNS}")
     parts = [(values, weight) for (values, _), (_, weight) in zip(found, samples, strict=True)]
     if len(kinds) == 2 == len(set(kinds)):
         (one, first), (other, second) = ((values[~np.isnan(values)], weight) for values, weight in parts)

@@ -171,7 +171,7 @@ def _verdicts(study: Studied) -> list[str]:
 
 
 def _how_decided(study: Studied) -> str:
-    over = "over clients: they say what other clients would give, not what other seeds would"
+    over = "over clients: they say what other clients would give"
     if study.artefact.timed:
         over = "over tested rounds: they say nothing of another machine or hour"
     seeds = {len(cell.runs) for cell in study.cells.values() if cell.runs}

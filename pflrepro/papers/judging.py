@@ -36,7 +36,7 @@ class Outcome:
     """How a claim came out in a column: its size in the measure's unit and standard error over seeds, the test, p, and what follows.
 
     Attributes:
-        difference: positive as claimed.
+        difference: positive as claimed; of `within` the distance of the two rows.
         adjusted: p after Holm's correction over the claims of the artefact.
         least: the smallest p that the test can give; 1 for a claim that holds where nothing differs.
         over: what the test is over, such as `seeds` or, with one of them, `clients`; "" without a test.
@@ -119,14 +119,15 @@ def _top(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
 
 
 def _within(claim: Claim, tested: list[Outcome], grid: Grid) -> list[Outcome]:
-    """One outcome for `within`: of the nearer bound, so kept where both are; its difference is the margin to that bound."""
+    """One outcome for `within`: of the nearer bound, so kept where both are; its difference is that of the two rows, without a sign."""
     if len(tested) < 2:
         return []
     nearer = min(tested, key=_strength)
     one, other = (grid.labels[row] for row in claim.rows)
-    said = f"{one} and {other} differ by less than {dict(claim.more)['points']:g}"
+    bound = dict(claim.more)["points"]
+    said = f"{one} and {other} differ by less than {bound:g}"
     outcome = RISING if nearer.outcome == KEPT and any(each.outcome == RISING for each in tested) else nearer.outcome
-    return [replace(nearer, said=said, outcome=outcome, least=1.0)]
+    return [replace(nearer, said=said, difference=abs(bound - nearer.difference), outcome=outcome, least=1.0)]
 
 
 _MERGED: Mapping[str, Callable[[Claim, list[Outcome], Grid], list[Outcome]]] = {"top": _top, "within": _within}

@@ -108,7 +108,7 @@ def test_rows_that_look_at_other_clients_of_one_run_have_no_pairs() -> None:
     assert (less.p, less.difference) == (pytest.approx(0.1), -3.0)
     # The bound of three points takes the difference away.
     nearly = one(claims.within("a", "b", 3.0), grid(a_x=high, b_x=low))
-    assert (nearly.p, nearly.difference) == (1.0, 0.0)
+    assert (nearly.p, nearly.difference) == (1.0, 3.0)
 
 
 def test_an_unfinished_curve_is_neither_kept_nor_broken() -> None:

@@ -203,9 +203,7 @@ def provenance(study: Studied) -> dict[str, str]:
     runs = behind(study)
     record["seeds"] = _several(run.experiment.seed for run in runs) or "none run"
     record["partition seed"] = _several(run.experiment.data.partition_seed for run in runs) or "none run"
-    record["spread"] = "population standard deviation over seeds (ours) and trials (printed)"
-    if study.artefact.spread == "clients":
-        record["spread"] = "standard deviation over clients, printed and in the table; in the csv ours over seeds"
+    record["spread"] = _spread(study.artefact)
     record["data fingerprints"] = _several(f"{run.experiment.data.dataset} {run.fingerprint}" for run in runs) or "none"
     record["seconds a round"] = _seconds(runs)
     facts = ("device", "processor", "backend", "workers", "threads", "dtype", "platform")
@@ -213,6 +211,14 @@ def provenance(study: Studied) -> dict[str, str]:
     record["versions"] = _several(_versions(run.environment.get("versions", {})) for run in runs)
     record["runs"] = ", ".join(sorted(f"`{run.id}`" for run in runs)) or "none"
     return {name: value for name, value in record.items() if value}
+
+
+def _spread(artefact: Artefact) -> str:
+    """What the spread is, of ours and, where a paper prints anything, of its numbers."""
+    if artefact.spread == "clients":
+        where = "printed and in the table; in the csv ours" if artefact.sources else "in the table; in the csv"
+        return f"standard deviation over clients, {where} over seeds"
+    return "population standard deviation over seeds" + (" (ours) and trials (printed)" if artefact.sources else "")
 
 
 def _several(values: Iterable[Any]) -> str:

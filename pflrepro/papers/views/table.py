@@ -195,7 +195,8 @@ class Table(Shown):
     def _spread(self, study: Any) -> str:
         """What stands behind a number of ours."""
         over = study.artefact.spread
-        means = "clients, as the paper prints it" if over == "clients" else "seeds (population deviation)"
+        as_printed = ", as the paper prints it" if study.artefact.sources else ""
+        means = f"clients{as_printed}" if over == "clients" else "seeds (population deviation)"
         compared = any(
             cell.fidelity not in (STAND_IN, INSTEAD) and not math.isnan(cell.ours - cell.published)
             for cell in study.cells.values()

@@ -114,7 +114,14 @@ def test_beside_each_panel_stands_the_number_of_the_features(study) -> None:
 
 def test_a_small_number_has_two_digits(study, monkeypatch) -> None:
     """DBE Figure 3: a Fisher ratio of 0.0031 is not 0.00."""
-    for value, said in ((0.00312, "0.0031"), (0.126, "0.13"), (-0.0712, "-0.071"), (0.0, "0.00"), (12.345, "12.35")):
+    for value, said in (
+        (0.00312, "0.0031"),
+        (0.00399, "0.0040"),
+        (0.126, "0.13"),
+        (-0.0712, "-0.071"),
+        (0.0, "0.00"),
+        (12.345, "12.35"),
+    ):
         monkeypatch.setattr(planes, "separation", lambda *_, value=value: value)
         assert PLANES.table(study)["class separation"].tolist() == [said] * 2
         titles = [panel.get_title(loc="left") for panel in PLANES.figures(study)[""].axes[:2]]

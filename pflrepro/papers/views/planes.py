@@ -138,7 +138,7 @@ class Planes(Shown):
 
 def _said(value: float) -> str:
     """Two decimals, of what is below 0.1 two digits: a ratio of 0.003 is not none."""
-    return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"
+    return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:#.2g}"
 
 
 def _by_run(found: Mapping[Shot, Evidence]) -> dict[str, list[Shot]]:

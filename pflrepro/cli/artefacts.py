@@ -350,10 +350,13 @@ def verify(arguments: argparse.Namespace) -> Answer:
     said = "agrees within one test sample"
     if apart:
         then, now = (", ".join(sorted({each.versions[i] for each in found})) for i in (0, 1))
-        said = f"{apart} of {len(found)} runs differ by more; committed with PyTorch {then}, here {now}"
+        other = sum(not each.tested_alike for each in found)
+        said = f"{apart} of {len(found)} runs differ by more{f', {other} of them in their rounds' if other else ''}"
+        said += f"; committed with PyTorch {then}, here {now}"
         said += "" if then == now else ": with another version a run may drift by a few samples"
-    columns = ("row", "column", "seed", "id", "committed", "here", "samples", "of", "agrees")
-    return Answer(rows, f"{table(rows, columns)}\n\n{said}", code=int(apart > 0))
+    columns = ("row", "column", "seed", "id", "committed", "here", "rounds", "samples", "of", "agrees")
+    shown = [row | {"rounds": " and ".join(map(str, dict.fromkeys(row["rounds"])))} for row in rows]
+    return Answer(rows, f"{table(shown, columns)}\n\n{said}", code=int(apart > 0))
 
 
 def score(arguments: argparse.Namespace) -> Answer:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pflrepro.algorithms.registry import about
+from pflrepro.data.datasets import find
+from pflrepro.data.own import is_own
 from pflrepro.errors import UserError, in_short
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.result import Run
@@ -90,7 +92,7 @@ class Compared:
 
         Over the seeds that both have, Student's paired t; with one such seed, signs of the clients' differences flipped at random. NaN,
         with the reason, where there is no such seed, where the clients' test samples are not the same, or where all clients share one
-        test set and one model, so that they are no sample of clients.
+        test set and one model, or turns of it, so that they are no sample of clients.
         """
         import pandas as pd
 
@@ -163,7 +165,7 @@ class Compared:
             return replace(found, low=max(found.low, 0.0), high=min(found.high, 100.0))
         shares, samples = self._of_clients(runs[0])
         found = over_weighted_clients(shares, samples)
-        return replace(found, low=math.nan, high=math.nan) if one_number(shares) else found
+        return replace(found, low=math.nan, high=math.nan) if _turned(runs[0]) or one_number(shares) else found
 
     def _test(self, one: str, other: str) -> dict[str, Any]:
         runs = {label: {run.experiment.seed: run for run in self.runs[label]} for label in (one, other)}
@@ -181,6 +183,8 @@ class Compared:
             found = paired(values[:, 0], values[:, 1], "t")
             name = "paired t" if found.test == "t" else "sign flips"
             return line | {"p": found.p, "test": f"{name} over {len(pairs)} seeds"}
+        if _turned(pairs[0][0]):
+            return line | {"test": "none: one seed, and turns of one test set"}
         clients = [self._of_clients(run) for run in pairs[0]]
         if all(one_number(shares) for shares, _ in clients):
             return line | {"test": "none: one seed, and one number for all clients"}
@@ -276,6 +280,12 @@ def _same_clients(one: Run, other: Run) -> bool:
         for run in (one, other)
     ]
     return tested[0] == tested[1]
+
+
+def _turned(run: Run) -> bool:
+    """Whether its clients are tested on turns of one test set, which rise and fall together."""
+    dataset = run.experiment.data.dataset
+    return not is_own(dataset) and find(dataset).turned
 
 
 def _labels(experiments: Sequence[Experiment]) -> list[str]:

@@ -10,6 +10,7 @@ import ipywidgets as widgets
 import numpy as np
 from itables.widget import ITable
 
+from pflrepro.errors import UserError
 from pflrepro.experiments.compare import Compared, check_run
 from pflrepro.experiments.listing import listed
 from pflrepro.experiments.result import Run
@@ -70,8 +71,12 @@ class Browser(Displayed):
         self.widget = widgets.VBox([self._said, self.table, self.after, self._picked, self._pictures])
 
     def pick(self, rows: Any) -> None:
-        """Show the runs of these lines of `frame`, as clicks on them do."""
-        self.table.selected_rows = [int(row) for row in rows]
+        """Show the runs of these lines of `frame`, as clicks on them do; `UserError` for a line that there is not."""
+        asked = list(rows)
+        for row in asked:
+            if row not in self.frame.index:
+                raise UserError(f"no line {row!r} among the {len(self.frame)} of the frame")
+        self.table.selected_rows = [int(row) for row in asked]
 
     def _draw(self) -> None:
         rows = self.table.selected_rows[:MOST]

@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets as widgets
 import numpy as np
 
+from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS, VARIANTS
 from pflrepro.algorithms.registry import hyperparameters, options_of
 from pflrepro.checked import Between, Domain, domains
@@ -30,6 +31,7 @@ from pflrepro.experiments.store import Store
 from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, control, image, note, slider, values
 from pflrepro.explorer.training import Training, check_how
+from pflrepro.papers.studies import words
 from pflrepro.settings import Settings
 from pflrepro.viz.lines import Line, LinePanel, line_figure
 from pflrepro.viz.looks import look
@@ -47,7 +49,7 @@ def explore(
     dataset: str = "digits",
     algorithm: str = "fedavg",
     *,
-    also: str | Sequence[str] = (),
+    also: str | type[Method] | Sequence[str | type[Method]] = (),
     store: Store | str | Path | None = None,
     data_root: str | Path | None = None,
     **how: Any,
@@ -58,7 +60,7 @@ def explore(
 
     Args:
         dataset, algorithm: what it starts with.
-        also: a method of your own, `my_module:MyMethod`, or several.
+        also: a method of your own, a class or `my_module:MyMethod`, or several.
         store, data_root, how (backend, device, workers, memory, checkpoint_every, keep, callbacks): see `pflrepro.run`.
 
     Example, the same without a screen:
@@ -67,7 +69,9 @@ def explore(
         explorer.run(), explorer.wait()
         explorer.runs
     """
-    own = [also] if isinstance(also, str) else also
+    own = words("also", also)
+    for name in own:
+        options_of(name)  # refuses what there is not
     return Explorer(dataset, algorithm, also=own, store=store, data_root=data_root, how=how)
 
 

@@ -89,15 +89,16 @@ def of_two_groups(a: Any, b: Any) -> float:
         raise UserError("a group has a value that is not finite")
     if np.ptp(both) == 0:
         return 1.0
-    both = both - both.mean()  # around 0, where ties are seen as such
-    both = (both / abs(both).max()).round(12)
+    both = (both - both.mean()) / abs(both).max()
     a, b = np.split(both, [len(a)])
 
-    if min(len(a), len(b)) == 1:  # n ways, of which scipy makes none
-        return float(np.mean(abs(both) >= abs((a if len(a) == 1 else b)[0])))
-
     def apart(one: np.ndarray, other: np.ndarray, axis: int = -1) -> np.ndarray:
-        return abs(one.mean(axis) - other.mean(axis))
+        # Rounded, not the values: what moves these makes equal differences unequal.
+        return np.round(abs(one.mean(axis) - other.mean(axis)), 10)
+
+    if min(len(a), len(b)) == 1:  # n ways, of which scipy makes none
+        ways = [float(apart(both[[place]], np.delete(both, place))) for place in range(len(both))]
+        return float(np.mean(np.array(ways) >= float(apart(a, b))))
 
     how = {"alternative": "greater", "n_resamples": FLIPS, "rng": generator(0, "two groups"), "batch": 10_000}
     return float(stats.permutation_test((a, b), apart, vectorized=True, **how).pvalue)

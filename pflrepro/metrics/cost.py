@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pflrepro.errors import UserError, check_range
 from pflrepro.metrics.accuracy import column, pooled
 from pflrepro.metrics.curves import iterations_to_convergence
-
-if TYPE_CHECKING:
-    pass
 
 
 # ---- numbers sent ------------------------------------------------------------------------------------------------------------

@@ -19,9 +19,11 @@ from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Run
 from pflrepro.metrics import accuracy, fairness
+from pflrepro.metrics.comparison import one_number
 from pflrepro.metrics.cost import rounds_of_time
 from pflrepro.metrics.curves import iterations_to_convergence, largest_loss, mean_loss, rounds_to
 from pflrepro.metrics.selection import Rule, check_rule
+from pflrepro.papers.claims import TURNS
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store
@@ -36,7 +38,7 @@ class Value:
         clients: one number a client, and weights: how much each counts, where the number is their weighted mean; else None. A client
             that has none is NaN and counts 0, so that clients keep their places.
         each: what has a number, where it is not a client, or some of them alone: the rounds of a time, clients with clean images,
-            the test sets that clients share.
+            turns of the test set that all share (`TURNS`).
     """
 
     number: float
@@ -52,17 +54,11 @@ class Value:
         there = self.weights > 0
         return self.clients[there], self.weights[there]
 
-    def by_set(self, sets: np.ndarray) -> Value:
-        """One value a test set, of clients of which several are tested on one, number `sets` [n]: a model tested twice is tested once.
-
-        Of a single test set every client keeps its own: of one model all are the same, which no test takes for many.
-        """
-        names, place = np.unique(sets, return_inverse=True)
-        if self.clients is None or self.weights is None or len(names) in (1, len(sets)):
-            return self
-        weights = np.bincount(place, self.weights)
-        means = np.bincount(place, self.weights * self.clients) / weights
-        return Value(self.number, means, weights, "test sets")
+    @property
+    def sampled(self) -> bool:
+        """Whether these are a sample of several: not turns of one test set, nor one number for all clients."""
+        numbers = self.counting[0]
+        return self.each != TURNS and len(numbers) > 1 and not (self.each.endswith("clients") and one_number(numbers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,9 +227,9 @@ def accuracy_by(rule: str, mean: str = "pooled", after: bool = False, **more: An
             return Value(100.0 * selected.value)  # some had not trained yet: other clients at other tests
         shares = 100.0 * correct[tested] / samples[tested]
         weights = samples[tested] if mean == "pooled" else np.ones(tested.sum())
-        found = Value(100.0 * selected.value, shares, weights)
-        sets = DATASETS[evidence.run.experiment.data.dataset].test_sets
-        return found if after or sets is None else found.by_set(np.flatnonzero(tested) % sets)
+        # after local training there are as many models as clients
+        turned = not after and DATASETS[evidence.run.experiment.data.dataset].turned
+        return Value(100.0 * selected.value, shares, weights, TURNS if turned else "clients")
 
     when = " right after local training" if after else ""
     over = ", plain mean over clients" if mean == "clients" else ""

@@ -171,7 +171,7 @@ def _verdicts(study: Studied) -> list[str]:
 
 
 def _how_decided(study: Studied) -> str:
-    over = "over clients: they say what other clients would give, not what other seeds would"
+    over = "over clients: they say what other clients would give"
     if study.artefact.timed:
         over = "over tested rounds: they say nothing of another machine or hour"
     seeds = {len(cell.runs) for cell in study.cells.values() if cell.runs}
@@ -180,8 +180,12 @@ def _how_decided(study: Studied) -> str:
     if not study.counts.tests:
         return f"* {study.counts}; there was nothing to test with, as the table says."
     common = " Each is over the seeds that the claim's runs have in common." if len(seeds) > 1 else ""
+    near = any(claim.form == "within" for claim in study.artefact.claims)
+    signs = "A difference is positive where it is as claimed" + (
+        "; of two rows that are to be near it is their distance" * near
+    )
     return (
-        f"* {study.counts}.\n* A difference is positive where it is as claimed.{common}\n* Two-sided tests {over}; kept or broken "
+        f"* {study.counts}.\n* {signs}.{common}\n* Two-sided tests {over}; kept or broken "
         f"where a claim's own p is below {ALPHA:g}, undecided above, which does not mean equal. *p after Holm* (1979) is corrected "
         "over all claims of this page."
     )
@@ -199,9 +203,7 @@ def provenance(study: Studied) -> dict[str, str]:
     runs = behind(study)
     record["seeds"] = _several(run.experiment.seed for run in runs) or "none run"
     record["partition seed"] = _several(run.experiment.data.partition_seed for run in runs) or "none run"
-    record["spread"] = "population standard deviation over seeds (ours) and trials (printed)"
-    if study.artefact.spread == "clients":
-        record["spread"] = "standard deviation over clients, printed and in the table; in the csv ours over seeds"
+    record["spread"] = _spread(study.artefact)
     record["data fingerprints"] = _several(f"{run.experiment.data.dataset} {run.fingerprint}" for run in runs) or "none"
     record["seconds a round"] = _seconds(runs)
     facts = ("device", "processor", "backend", "workers", "threads", "dtype", "platform")
@@ -209,6 +211,14 @@ def provenance(study: Studied) -> dict[str, str]:
     record["versions"] = _several(_versions(run.environment.get("versions", {})) for run in runs)
     record["runs"] = ", ".join(sorted(f"`{run.id}`" for run in runs)) or "none"
     return {name: value for name, value in record.items() if value}
+
+
+def _spread(artefact: Artefact) -> str:
+    """What the spread is, of ours and, where a paper prints anything, of its numbers."""
+    if artefact.spread == "clients":
+        where = "printed and in the table; in the csv ours" if artefact.sources else "in the table; in the csv"
+        return f"standard deviation over clients, {where} over seeds"
+    return "population standard deviation over seeds" + (" (ours) and trials (printed)" if artefact.sources else "")
 
 
 def _several(values: Iterable[Any]) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from pflrepro.errors import UserError
 from pflrepro.experiments.runs import Runs
 from pflrepro.markup import facts
-from pflrepro.metrics.comparison import one_number
 from pflrepro.metrics.intervals import over_seeds, over_weighted_clients
 from pflrepro.papers.artefact import FIDELITIES, SAME, STAND_IN, Artefact, Column, Row
 from pflrepro.papers.claims import Sample
@@ -211,9 +210,7 @@ class Cell:
             found = over_seeds(self.numbers)
             return *self._bounded(found.low, found.high), f"{found.method}, {len(self.numbers)} seeds"
         value = next((each for each in self.values.values() if math.isfinite(each.number)), None)
-        if value is None or len(value.counting[0]) < 2:
-            return math.nan, math.nan, ""
-        if value.each.endswith("clients") and one_number(value.counting[0]):
+        if value is None or not value.sampled:
             return math.nan, math.nan, ""
         found = over_weighted_clients(*value.counting)
         return *self._bounded(found.low, found.high), f"bootstrap, {found.n} {value.each}"

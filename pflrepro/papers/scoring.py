@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CLAIM_COLUMNS = (
     *("artefact", "scale", "column", "claimed", "difference", "error", "test", "p", "adjusted", "outcome", "firm"),
-    *("chance", "source"),
+    *("chance", "over", "source"),
 )
 FULL, LESS, EXACT = "full setting", "less of it", "exact"
 SHARES = (FULL, LESS, EXACT, LOST, NOT_RUN)  # of the cells: what became of them

@@ -40,7 +40,8 @@ def caption(study: Studied) -> str:
     patience = {each.experiment.settings.patience for cell in run for each in cell.runs.values()} - {0}
     if patience:
         rounds += f", ended by {span(patience, 'test')} without a new best"
-    rules = "; ".join(dict.fromkeys(cell.rule for cell in run if cell.rule))
+    shown = any(view.of_cells for view in study.artefact.views)
+    rules = "; ".join(dict.fromkeys(cell.rule for cell in run if cell.rule and shown))
     fidelities = dict.fromkeys(study.fidelity(cell.column) for cell in run if cell.fidelity != SAME)
     said = "; ".join((f"scale {study.scale.name}", data, seeds, rounds, *filter(None, (rules,)), *fidelities))
     return said

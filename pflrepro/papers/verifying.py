@@ -24,7 +24,9 @@ class Compared:
 
     Attributes:
         committed, here: best accuracy in percent.
-        samples: the largest difference of correct predictions, summed over clients, over the tests of the run.
+        rounds: of the committed run and of that made here.
+        tested_alike: whether both were tested after the same rounds.
+        samples: the largest difference of correct predictions, summed over clients, over the tests that both have.
         of: the test samples.
         versions: of PyTorch, that the committed run was made with and here.
     """
@@ -35,14 +37,16 @@ class Compared:
     id: str
     committed: float
     here: float
+    rounds: tuple[int, int]
+    tested_alike: bool
     samples: int
     of: int
     versions: tuple[str, str]
 
     @property
     def agrees(self) -> bool:
-        """Whether no test of the run differs by more than one sample."""
-        return self.samples <= 1
+        """Whether both were tested after the same rounds, and no test differs by more than one sample."""
+        return self.tested_alike and self.samples <= 1
 
 
 def verify(
@@ -80,8 +84,9 @@ def verify(
 
 
 def _compare(artefact: Artefact, cell: Any, old: Run, new: Run) -> Compared:
-    theirs, ours = (run.history["correct"] for run in (old, new))
-    length = min(len(theirs), len(ours))
+    tested = [run.history["round"] for run in (old, new)]
+    _, *places = np.intersect1d(*tested, return_indices=True)  # before any training both were tested
+    theirs, ours = (run.history["correct"][place] for run, place in zip((old, new), places, strict=True))
     return Compared(
         row=cell.row.label,
         column=artefact.name_of(cell.column),
@@ -89,7 +94,9 @@ def _compare(artefact: Artefact, cell: Any, old: Run, new: Run) -> Compared:
         id=old.id,
         committed=100 * old.accuracy(),
         here=100 * new.accuracy(),
-        samples=int(np.abs(theirs[:length] - ours[:length]).sum(1).max()),
+        rounds=(old.rounds, new.rounds),
+        tested_alike=np.array_equal(*tested),
+        samples=int(np.abs(theirs - ours).sum(1).max()),
         of=int(old.history["test_samples"].sum()),
         versions=tuple(run.environment.get("versions", {}).get("torch", "unknown") for run in (old, new)),
     )

@@ -265,6 +265,7 @@ def test_score_shows_intervals_and_claims(capsys, monkeypatch) -> None:
         "p": 0.04,
         "adjusted": 0.08,
         "chance": 0.05,
+        "over": "seeds",
     }
     claims = [claim | {"outcome": "kept", "firm": False}, claim | {"p": 0.2, "outcome": "undecided", "firm": False}]
     card = scoring.ScoreCard(pd.DataFrame([cell | three, cell | one]), pd.DataFrame(claims), {}, Store())
@@ -274,10 +275,8 @@ def test_score_shows_intervals_and_claims(capsys, monkeypatch) -> None:
     assert found["cells"][1]["spread"] is None
     assert [found["claims"][0][name] for name in ("difference", "error", "adjusted")] == [2.0, 0.5, 0.08]
     assert found["claims"][0]["firm"] is False
-    outcomes = {"kept": 1, "undecided": 1}
-    assert found["claim_counts"] == [
-        {"artefact": "dbe/table5", "scale": "fast", "outcomes": outcomes, "firm": 0, "tests": 2, "chance": 0.1}
-    ]
+    counts = {"outcomes": {"kept": 1, "undecided": 1}, "firm": 0, "tests": 2, "chance": 0.1, "over_clients": 0}
+    assert found["claim_counts"] == [{"artefact": "dbe/table5", "scale": "fast"} | counts]
     assert cli.main(["score", "dbe/table5"]) == 0
     shown = capsys.readouterr().out
     assert "78.5  81.5  t, 3 seeds" in shown

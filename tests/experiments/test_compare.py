@@ -125,6 +125,23 @@ def test_one_model_on_one_test_set_is_one_number_and_no_sample_of_clients() -> N
     assert math.isnan(found.table.loc["fedavg", "low"])
 
 
+def test_turns_of_one_test_set_are_no_sample_of_clients() -> None:
+    """Twelve clients, each better off, would give p = 0.0005."""
+    rows = [dict.fromkeys(["correct"], np.full((1, 12), correct) + np.arange(12)) for correct in (9, 4)]
+    more = {"test_samples": np.full(12, 30)}
+    runs = [finished([[0, 0, 0]], algorithm=name) for name in ("fedavg", "fedprox")]
+    runs = [replace(run, history=run.history | row | more) for run, row in zip(runs, rows, strict=True)]
+    assert compare(runs).tests["p"][0] < 0.001 and not math.isnan(compare(runs).table.loc["fedavg", "low"])
+    turned = [
+        replace(run, experiment=replace(run.experiment, data=replace(run.experiment.data, dataset="rotated-mnist")))
+        for run in runs
+    ]
+    found = compare(turned)
+    [line] = found.tests.to_dict("records")
+    assert math.isnan(line["p"]) and line["test"] == "none: one seed, and turns of one test set"
+    assert math.isnan(found.table.loc["fedavg", "low"])
+
+
 def test_accuracies_on_held_out_training_samples_are_called_so() -> None:
     row = [[9, 28, 0]]
     held = [finished(row, algorithm=name, partition="iid+validation=0.2") for name in ("fedavg", "local")]

@@ -89,6 +89,9 @@ def test_runs_that_are_given_are_browsed_like_a_stores(store: pflrepro.Store) ->
     assert browser.frame.equals(pflrepro.browse(store, seed=0).frame)
     browser.pick([1])
     assert [run.id for run in browser.runs] == [browser.frame["id"][1]] and browser._pictures.value.count("<img") == 3
+    for wrong in (9999, "a"):
+        with pytest.raises(UserError, match=f"no line {wrong!r} among the 2 of the frame"):
+            browser.pick([wrong])
     assert pflrepro.browse(list(runs)).frame["id"].tolist() == [run.id for run in runs]
     assert pflrepro.browse([]).frame.empty and len(pflrepro.browse(runs[0]).frame) == 1
     for wrong in ([7], 7):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import pflrepro
+from pflrepro.algorithms.fedprox import FedProx
 from pflrepro.checked import Between, Domain
 from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import MissingData, UserError
@@ -146,9 +147,23 @@ def test_it_is_a_picture_and_a_text_where_there_are_no_widgets(explorer: Explore
     assert shown["text/plain"] == "Explorer(fedavg on digits, dirichlet:0.1, 3 clients; 0 runs)"
 
 
-def test_a_method_of_ones_own_may_be_given_as_a_text() -> None:
-    offered = pflrepro.explore("digits", also="my_module:Mine").method.options
-    assert offered[-1] == "my_module:Mine" and "m" not in offered
+class Mine(FedProx):
+    """A method of one's own."""
+
+
+@pytest.mark.parametrize("also", [Mine, f"{__name__}:Mine", ["fedprox", Mine], f"fedprox, {__name__}:Mine"])
+def test_methods_of_ones_own_are_given_as_classes_or_texts(also) -> None:
+    offered = pflrepro.explore("digits", also=also).method.options
+    assert offered[-1] == f"{__name__}:Mine" and len(set(offered)) == len(offered) and "m" not in offered
+
+
+@pytest.mark.parametrize(
+    ("also", "words"),
+    [(None, "also must be a list of words"), ("nomod:X", "no module 'nomod'"), ("a,b", "algorithm 'a'")],
+)
+def test_a_method_that_there_is_not_is_refused_at_once(also, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        pflrepro.explore("digits", also=also)
 
 
 def test_what_there_is_not_is_refused_at_once(tmp_path) -> None:

@@ -66,6 +66,7 @@ def make_study(artefact: Artefact, cells: Sequence[Cell] = (), scale: str = "pap
     return SimpleNamespace(
         artefact=artefact,
         scale=artefact.scale(scale),
+        setting=lambda column: column.setting,
         cells=by_key,
         rows=tuple(each for each in artefact.rows if not rows or each.key in rows),
         columns=tuple(each for each in artefact.columns if not columns or each.key in columns),

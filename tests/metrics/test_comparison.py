@@ -150,6 +150,10 @@ def test_two_groups_are_dealt_anew() -> None:
     assert of_two_groups([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]) == 0.1
     assert of_two_groups([4.0], [1.0, 2.0, 2.5]) == of_two_groups([1.0, 2.0, 2.5], [4.0]) == 0.25
     assert of_two_groups([2.0], [1.0, 2.0, 3.0]) == 1.0
+    # in binary, too, deals that differ by as much as the seen one are counted: all, 17 of 126, 11 of 210
+    assert of_two_groups([0, 1, 1], [0.8, 0.8, 0.8, 0.4]) == 1.0
+    assert of_two_groups([0, 0.8, 0.6, 0], [1, 1, 0.8, 0.8, 0.4]) == 17 / 126
+    assert of_two_groups([0.4, 0.2, 0.1, 0.1], [0.7, 0.5, 0.3, 0.5, 0.3, 0.4]) == 11 / 210
     for groups, words in (([[], [1.0]], "no value"), ([[1.0, float("nan")], [2.0, 3.0]], "not finite")):
         with pytest.raises(UserError, match=words):
             of_two_groups(*groups)

@@ -159,8 +159,9 @@ def test_within_tests_both_bounds() -> None:
     board = grid(a_x=cell(70, 71, 72), b_x=cell(70.5, 71.4, 72.6))
     found, t = one(claims.within("a", "b", 1.0), board), 0.5 / (0.1 / math.sqrt(3))
     assert (found.said, found.outcome) == ("A and B differ by less than 1", "kept")
-    assert found.difference == pytest.approx(0.5), "how far the nearer bound is"
+    assert found.difference == pytest.approx(0.5), "of the rows, not to the bound"
     assert found.p == pytest.approx(1 - t / math.sqrt(t**2 + 2))  # two-sided, two degrees of freedom
     assert found.chance == 0.0, "where nothing differs it is right"
     assert one(claims.within("a", "b", 0.1), board).outcome == "broken"
-    assert one(claims.within("b", "a", 0.1), board).difference == pytest.approx(-0.4)
+    assert [one(claims.within(*rows, 0.1), board).difference for rows in ("ab", "ba")] == pytest.approx([0.5, 0.5])
+    assert one(claims.within("a", "b", 3.0), board).difference == pytest.approx(0.5)

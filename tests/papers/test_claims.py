@@ -108,7 +108,7 @@ def test_rows_that_look_at_other_clients_of_one_run_have_no_pairs() -> None:
     assert (less.p, less.difference) == (pytest.approx(0.1), -3.0)
     # The bound of three points takes the difference away.
     nearly = one(claims.within("a", "b", 3.0), grid(a_x=high, b_x=low))
-    assert (nearly.p, nearly.difference) == (1.0, 0.0)
+    assert (nearly.p, nearly.difference) == (1.0, 3.0)
 
 
 def test_an_unfinished_curve_is_neither_kept_nor_broken() -> None:
@@ -201,6 +201,7 @@ def test_counts_say_what_chance_would_give() -> None:
         ("still rising", 0.001, 0.005, 0.0),
         ("undecided", math.nan, math.nan, 0.0),
     ]
+    facts["over"] = "seeds"
     outcomes = [Outcome(**facts, outcome=word, p=p, adjusted=holms, least=least) for word, p, holms, least in lines]
     assert [each.chance for each in outcomes] == [0.05, 0.05, 0.05, 2**-5, 0.0, 0.0, 0.0]
     counts = Counts.of(outcomes)
@@ -212,6 +213,18 @@ def test_counts_say_what_chance_would_give() -> None:
     )
     assert str(Counts.of([])) == "none checked"
     assert str(Counts({"still rising": 1}, 0, 1)) == "1 still rising"
+
+
+def test_of_tests_over_clients_no_chance_is_known() -> None:
+    """Two models are fixed in it: another seed is another model."""
+    seeds, clients = grid(a_x=cell(72, 82.3, 61.9), b_x=cell(70, 80, 60)), {"weights": np.ones(7)}
+    over_seeds = one(claims.above("a", "b"), seeds)
+    alone = one(claims.above("a", "b"), grid(a_x=of_clients(*range(7), **clients), b_x=of_clients(*[0] * 7, **clients)))
+    assert [(each.over, each.chance) for each in (over_seeds, alone)] == [("seeds", 0.05), ("clients", 0.0)]
+    blind = "a test over clients knows nothing of another seed: two seeds of one method give p < 0.05 in one of six committed pairs"
+    assert str(Counts.of([alone])) == f"1 kept; 1 also after Holm's correction; {blind}"
+    chance = "by chance about 0.05 of those over seeds would be decided if nothing differed"
+    assert str(Counts.of([over_seeds, alone])) == f"2 kept; 2 also after Holm's correction; {chance}; {blind}"
 
 
 def test_a_client_without_a_value_keeps_its_place() -> None:

@@ -277,17 +277,29 @@ def _tested(dataset: str, correct: list[int], after: list[int] | None = None, me
     return measure.of(Evidence(SimpleNamespace(history=history, experiment=experiment), store=None))
 
 
-def test_one_model_on_one_test_set_is_tested_once() -> None:
-    """Of rotated pictures every tenth client has the same test set, of augmented ones all have, and of others each has its own."""
+def test_turns_of_one_test_set_are_no_sample_of_clients() -> None:
+    """Of rotated pictures all clients have the same test images, turned, of augmented ones the same, and of others each its own."""
     correct = [*range(10, 20), *range(30, 40)]
-    found = _tested("rotated-mnist", correct)
-    assert (found.number, found.each) == (24.5, "test sets")
-    assert found.clients.tolist() == list(range(20, 30)) and found.weights.tolist() == [200.0] * 10
-    assert _tested("rotated-mnist", correct[:10]).each == "clients"
-    assert _tested("augmented-cifar100", [26, 24]).clients.tolist() == [26, 24]  # of two models
-    assert _tested("cifar100", correct).clients.tolist() == correct
+    turned = _tested("rotated-mnist", correct)
+    assert (turned.number, turned.each, turned.sampled) == (24.5, "turns of one test set", False)
+    assert _tested("augmented-cifar100", [26, 24]).sampled  # of two models
+    assert not _tested("augmented-cifar100", [26] * 6).sampled
+    assert _tested("cifar100", correct).sampled
     after = _tested("rotated-mnist", correct, measure=accuracy_by("last_round", after=True))
-    assert after.clients.tolist() == correct  # of as many models
+    assert after.sampled and after.each == "clients"  # of as many models
+
+
+def test_one_seed_on_turns_of_one_test_set_decides_nothing() -> None:
+    """Each of ten turns a point better: sign flips over them would give p = 0.002."""
+    values = {"a": _tested("rotated-mnist", [*range(21, 31)]), "b": _tested("rotated-mnist", [*range(20, 30)])}
+    places = {
+        (row, "c"): Sample({0: found.number}, {0: (found.clients, found.weights)}, each=found.each)
+        for row, found in values.items()
+    }
+    grid = Grid(("a", "b"), ("c",), places, frozenset(), {"a": "A", "b": "B", "c": "C"})
+    (found,) = judge([above("a", "b")], grid)
+    assert (found.outcome, found.difference) == ("undecided", 1.0) and math.isnan(found.p)
+    assert found.test == "none: one seed, and turns of one test set"
 
 
 def test_a_claim_is_not_decided_by_one_test_set_counted_ten_times() -> None:

@@ -21,6 +21,8 @@ from pflrepro.papers.relative_measures import gain_over, ratio_to
 from pflrepro.papers.result import FRAME_COLUMNS
 from pflrepro.papers.settings import FMNIST_PRACTICAL, lib
 from pflrepro.papers.studies import Study, study
+from pflrepro.papers.views.planes import Planes
+from pflrepro.papers.views.table import Table
 
 
 # ---- the frame -------------------------------------------------------------------------------------------------------------------
@@ -90,6 +92,14 @@ def test_a_shorter_study_reads_the_beginning_of_longer_runs(make) -> None:
     short = make("fast")
     assert (line(short, "FedAvg")["ours"], line(short, "FedAvg")["rounds"]) == (61.0, 2)
     assert line(long, "FedAvg")["ours"] == 95.0
+
+
+def test_the_caption_tells_of_the_rule_of_cells_that_are_shown(make) -> None:
+    rule = "maximum over rounds, on the test splits"
+    for views, told in ((Table(),), True), ((Planes(()), Table()), True), ((Planes(()),), False):
+        found = make(of=make_artefact(views=views))
+        fill(found, "fedavg", "skewed", [10, 60, 50])
+        assert (rule in found.caption()) == told
 
 
 def test_the_caption_tells_of_the_rule_that_ended_the_runs(make) -> None:

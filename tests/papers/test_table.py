@@ -13,6 +13,7 @@ from pflrepro import markup
 from pflrepro.papers import texts
 from pflrepro.papers.artefact import Scale, column, row
 from pflrepro.papers.measures import ACCURACY, FDA_ACCURACY, Value
+from pflrepro.papers.outputs import provenance
 from pflrepro.papers.relative_measures import gain_over
 from pflrepro.papers.settings import FMNIST_PRACTICAL
 from pflrepro.papers.showing import TITLES
@@ -123,6 +124,10 @@ def test_a_spread_that_is_printed_over_clients_stands_beside_ours_over_clients(s
     # 62 of 100 are 12, 12, 12, 13, 13 of 20: 60, 60, 60, 65, 65 %, whose unbiased deviation is sqrt(30 / 4).
     assert table.iloc[0, -1] == "62.0 ± 2.7"
     assert "spread over clients, as the paper prints it" in notes[1]
+    assert provenance(found)["spread"].startswith("standard deviation over clients, printed and in the table")
+    own = Study(replace(artefact, sources=()), "paper", store=store)  # of no paper
+    assert own.table().tables[0][1][1] == "ours: mean ± spread over clients"
+    assert provenance(own)["spread"] == "standard deviation over clients, in the table; in the csv over seeds"
     ((printed, _),) = Study("pfedfda/table3", "paper", store=store).table().tables
     assert printed.iloc[0, 1] == "69.2 ± 17", "of .692 (.17): no digit that is not printed"
 

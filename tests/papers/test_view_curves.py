@@ -49,6 +49,9 @@ def test_two_kinds_of_one_column_are_told_apart_by_their_axes():
         ("", "training loss"),
         ("", "largest training loss"),
     ]
+    study = make_study(make_artefact(), CELLS, "smoke")  # on other data each says so
+    (other,) = Curves(("train_loss", "largest train_loss"), columns=("a",)).figures(study).values()
+    assert {panel_title(panel) for panel in other.axes} == {"stand-in for FMNIST, practical"}
 
 
 def test_the_papers_own_method_is_strong():
@@ -152,6 +155,9 @@ def test_lengths_over_layers_are_a_line_a_group():
     assert [tick.get_text() for tick in panel.get_xticklabels()] == ["c1", "c2"]
     assert labels(figure) == ["before", "after"]
     np.testing.assert_array_equal([line.get_ydata() for line in panel.lines], [[20, 21], [22, np.nan]])
+    assert panel_title(panel) == ""
+    (other,) = Layers("fedavg", ("before/c1",)).figures(make_study(study.artefact, cells, "smoke")).values()
+    assert panel_title(other.axes[0]) == "stand-in, on fmnist"
     assert Layers("fedper", ("before/c1",)).figures(study) == {}
 
 

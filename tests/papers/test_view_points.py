@@ -156,6 +156,9 @@ def test_bars_of_groups_begin_at_zero_and_say_their_numbers():
         97.69,
     ]
     assert first.get_xlim()[0] == 0 and labels(figure) == ["ours", "published"]
+    study = make_study(make_artefact(), CELLS, "smoke")  # on other data each says so
+    (other,) = Bars(groups=(("(a)", ("fedavg",)),), columns=("a",)).figures(study).values()
+    assert panel_title(other.axes[0]).replace("\n", " ") == "(a): stand-in for FMNIST, practical"
     panels = drawn(Bars()).axes
     assert [panel_title(panel) for panel in panels] == ["FMNIST, practical", "Cifar100, practical"]
     assert [text.get_text() for text in panels[1].texts] == ["not run", "not run", "40"], "a row keeps its place"

@@ -19,6 +19,7 @@ from pflrepro.papers.measures import ACCURACY, TRAIN_LOSS, Evidence
 from pflrepro.papers.model_measures import BETAS, separation
 from pflrepro.papers.result import Cell
 from pflrepro.papers.settings import lib
+from pflrepro.papers.views import planes
 from pflrepro.papers.views.planes import Planes, Shot
 from pflrepro.papers.views.spread import Spread, by_corruption
 from pflrepro.viz.spread import MEDIAN, boxes
@@ -111,6 +112,22 @@ def test_beside_each_panel_stands_the_number_of_the_features(study) -> None:
     assert titles[1].replace("\n", " ").startswith(f"{table[''][1]} class separation {line['value']:.2f} silhouette")
 
 
+def test_a_small_number_has_two_digits(study, monkeypatch) -> None:
+    """DBE Figure 3: a Fisher ratio of 0.0031 is not 0.00."""
+    for value, said in (
+        (0.00312, "0.0031"),
+        (0.00399, "0.0040"),
+        (0.126, "0.13"),
+        (-0.0712, "-0.071"),
+        (0.0, "0.00"),
+        (12.345, "12.35"),
+    ):
+        monkeypatch.setattr(planes, "separation", lambda *_, value=value: value)
+        assert PLANES.table(study)["class separation"].tolist() == [said] * 2
+        titles = [panel.get_title(loc="left") for panel in PLANES.figures(study)[""].axes[:2]]
+        assert all(f"class separation {said}" in title.replace("\n", " ") for title in titles)
+
+
 def test_planes_are_drawn_again_without_models(study, monkeypatch) -> None:
     before = [dots.get_offsets() for panel in PLANES.figures(study)[""].axes[:2] for dots in panel.collections]
     monkeypatch.setattr(revive, "revive", lambda *_, **__: pytest.fail("the models were looked at again"))
@@ -125,7 +142,11 @@ def test_a_shot_without_a_run_is_told(study) -> None:
     assert (alone.figures(study), alone.table(study), alone.frame(study).empty) == ({}, None, True)
     assert alone.notes(study)[1] == "not run: alone"
     told, missing = PLANES.notes(study)
-    assert "perplexity 8" in told and missing == "not run: Local, before local training"
+    assert (
+        "perplexity 8" in told
+        and "; models after round 2;" in told
+        and missing == "not run: Local, before local training"
+    )
 
 
 # ---- spreads ---------------------------------------------------------------------------------------------------------------------

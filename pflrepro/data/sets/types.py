@@ -177,6 +177,11 @@ class DatasetSpec:
         return shared.get(self.shift.partition(":")[0])
 
     @property
+    def turned(self) -> bool:
+        """Whether all clients are tested on turns of the same images: ten numbers of one model, and no sample of clients."""
+        return (self.test_sets or 1) > 1
+
+    @property
     def tested_officially(self) -> bool:
         """Whether clients are tested on the official test rows, whatever their partition holds out."""
         return self.test_sets is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pflrepro.papers.views.points import numbers, whiskers
-from pflrepro.papers.views.rows import axis, chosen, own_rows, row_looks, title
+from pflrepro.papers.views.rows import axis, chosen, own_rows, row_looks, title, whose
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.bars import bar_figure, share_figure
 from pflrepro.viz.dots import Number, NumberPanel
@@ -40,14 +40,15 @@ class Bars(Shown):
                 rows = [artefact.row(key) for key in keys if column.has(artefact.row(key))]
                 found = {each.row: each for each in numbers(study, rows, column, looks)}
                 shown = tuple(found.get(row.label) or Number(row.label, looks[row.key]) for row in rows)
-                named = ": ".join(filter(None, [name, title(study, column) if len(columns) > 1 or not name else ""]))
+                alone = name and len(columns) == 1 and whose(study, column) == "ours"
+                named = ": ".join(filter(None, [name, "" if alone else title(study, column)]))
                 if found:
                     drawn.append(NumberPanel(named, axis(column.measure.title, column.measure.unit), shown))
         strong = {artefact.rows[place].label for place in own_rows(artefact)}
         return {self.name: bar_figure(drawn, strong)} if drawn else {}
 
     def notes(self, study: Any) -> list[str]:
-        return [f"Whiskers: {whiskers(study.artefact)}; hatched: less than the paper's setting."]
+        return [f"Whiskers: {whiskers(study.artefact)}; hatched: less than the paper's setting, or other data."]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pflrepro.data.datasets import DATASETS
 from pflrepro.errors import unknown
@@ -43,6 +43,7 @@ class Counts(Shown):
     orderings: tuple[tuple[str, str, str], ...] = ()
     shares: bool = False
     name: str = ""
+    of_cells: ClassVar = False
 
     def __post_init__(self) -> None:
         labels = [each.setting.label for each in self.partitions]

@@ -14,7 +14,7 @@ from pflrepro.metrics import accuracy
 from pflrepro.metrics.curves import largest_loss, mean_loss
 from pflrepro.papers.artefact import Row
 from pflrepro.papers.result import Cell
-from pflrepro.papers.views.rows import axis, chosen, printed, row_looks, title
+from pflrepro.papers.views.rows import axis, chosen, printed, row_looks, title, whose
 from pflrepro.papers.views.view import Shown
 from pflrepro.viz.lines import MARGIN, Line, LinePanel, line_figure, mean_and_spread, smoothed
 
@@ -90,7 +90,8 @@ class Curves(Shown):
                 if lines:
                     xlabel = "round" if self.over == "rounds" else "seconds of training"
                     # of one column the panels differ in their kind, which the axis says
-                    named = "" if len(columns) == 1 < len(self.kinds) else title(study, column)
+                    alone = len(columns) == 1 < len(self.kinds) and whose(study, column) == "ours"
+                    named = "" if alone else title(study, column)
                     titles = (named, xlabel, axis(kind.title, kind.unit))
                     drawn.append(LinePanel(*titles, tuple(lines), zoom=self.zoom and kind.unit == "%"))
         across = min(len(self.kinds), 3) if len(self.kinds) > 1 else 3

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.papers.views.rows import cell, chosen
+from pflrepro.papers.views.rows import cell, chosen, whose
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:
@@ -30,9 +30,11 @@ class Layers(Shown):
         """Nothing where nothing was run."""
         from pflrepro.viz.mdl import by_layer
 
-        row, lengths = study.artefact.row(self.row), {}
+        row, lengths, named = study.artefact.row(self.row), {}, {}
         for column in chosen(study, "column", self.columns):
             found = cell(study, row, column)
             if found is not None and not math.isnan(found.ours):
                 lengths.setdefault(column.group, {})[study.artefact.column(column.key).label] = found.ours
-        return {self.name: by_layer(lengths)} if lengths else {}
+                named[whose(study, column)] = None
+        title = "; ".join(each for each in named if each != "ours")  # the lines are groups, the layers labels
+        return {self.name: by_layer(lengths, title)} if lengths else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pflrepro.data.datasets import DATASETS
 from pflrepro.papers.measures import Evidence
@@ -55,6 +55,7 @@ class Planes(Shown):
     limit: int = POINTS
     perplexity: float = 30.0
     name: str = ""
+    of_cells: ClassVar = False
 
     def evidence(self, study: Any) -> dict[Shot, Evidence]:
         """The shots whose runs are there, with the run of the first seed."""
@@ -97,7 +98,7 @@ class Planes(Shown):
 
         found = self.evidence(study)
         lines = [
-            {"": self.title(study, shot)} | {kind: f"{value:.2f}" for kind, value in self.measured(shot, each).items()}
+            {"": self.title(study, shot)} | {kind: _said(value) for kind, value in self.measured(shot, each).items()}
             for shot, each in found.items()
         ]
         return pd.DataFrame(lines) if lines else None
@@ -115,7 +116,7 @@ class Planes(Shown):
             panels |= zip(shots, planes_of_run, strict=True)
         titles = []
         for shot, evidence in found.items():
-            numbers = (f"{kind} {value:.2f}" for kind, value in self.measured(shot, evidence).items())
+            numbers = (f"{kind} {_said(value)}" for kind, value in self.measured(shot, evidence).items())
             titles.append("\n".join((self.title(study, shot), *numbers)))
         shown = [panels[shot] for shot in found]
         names = DATASETS[next(iter(found.values())).run.experiment.data.dataset].class_names if self.named else ()
@@ -124,13 +125,20 @@ class Planes(Shown):
     def notes(self, study: Any) -> list[str]:
         found = self.evidence(study)
         missing = [self.title(study, shot) for shot in self.shots if shot not in found]
+        rounds = ", ".join(str(each) for each in sorted({evidence.state[1] for evidence in found.values()}))
+        models = f"; models after round {rounds}" if rounds else ""
         runs = "; one projection a run" if len(_by_run(found)) > 1 else ""
         shapes = "; shape: client" if self.colour == "class" else ""
         said = (
-            f"t-SNE (perplexity {self.perplexity:g}), at most {self.limit} test samples a panel, first seed{runs}{shapes}; the numbers "
-            "are of the features themselves, distances between islands of the picture mean little"
+            f"t-SNE (perplexity {self.perplexity:g}), at most {self.limit} test samples a panel, first seed{models}{runs}{shapes}; "
+            "the numbers are of the features themselves, distances between islands of the picture mean little"
         )
         return [said, *([f"not run: {'; '.join(missing)}"] if missing else [])]
+
+
+def _said(value: float) -> str:
+    """Two decimals, of what is below 0.1 two digits: a ratio of 0.003 is not none."""
+    return f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:#.2g}"
 
 
 def _by_run(found: Mapping[Shot, Evidence]) -> dict[str, list[Shot]]:

@@ -59,6 +59,14 @@ def instead(study: Any, column: Column) -> str:
     return study.setting(column).label if study.scale.fidelity(column) == INSTEAD else ""
 
 
+def whose(study: Any, column: Column) -> str:
+    """What our numbers of a column are: `ours`, and on other data on which."""
+    if study.scale.fidelity(column) == STAND_IN:
+        return f"stand-in, on {study.setting(column).dataset}"
+    other = instead(study, column)
+    return f"ours, on {other}" if other else "ours"
+
+
 def cell(study: Any, row: Row, column: Column) -> Cell | None:
     """A cell that is shown: with a number of ours or a printed one."""
     found = study.cells.get((row.key, column.key))

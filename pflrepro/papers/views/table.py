@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.papers.artefact import INSTEAD, STAND_IN, Column, Row
 from pflrepro.papers.result import MARKS, VERDICTS, Cell
 from pflrepro.papers.texts import mean_and_spread, number, span
+from pflrepro.papers.views.rows import whose
 from pflrepro.papers.views.view import Shown
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Table(Shown):
             cells = [study.cells.get((row.key, column.key)) for row in study.rows]
             label = study.artefact.label_of(column)
             head = f"{label} ({column.measure.unit})" if len(units) > 1 and column.measure.unit else label
-            ours = self._head(study, column)
+            ours = whose(study, column)
             for kind, texts in (("published", self._published(study, cells)), (ours, self._ours(study, cells))):
                 if any(texts):
                     lines = [*texts[:paper], *[""] * len(heading), *texts[paper:]]
@@ -121,13 +122,6 @@ class Table(Shown):
         )
 
     # ---- columns -----------------------------------------------------------------------------------------------------------
-    def _head(self, study: Any, column: Column) -> str:
-        """What our numbers of a column are: on other data they say on which."""
-        fidelity, setting = study.scale.fidelity(column), study.setting(column)
-        if fidelity == STAND_IN:
-            return f"stand-in, on {setting.dataset}"
-        return f"ours, on {setting.label}" if fidelity == INSTEAD else "ours"
-
     def _shown(self, study: Any) -> list[Column]:
         """The columns that have anything to show: published numbers of the scale, or runs."""
 
@@ -201,7 +195,8 @@ class Table(Shown):
     def _spread(self, study: Any) -> str:
         """What stands behind a number of ours."""
         over = study.artefact.spread
-        means = "clients, as the paper prints it" if over == "clients" else "seeds (population deviation)"
+        as_printed = ", as the paper prints it" if study.artefact.sources else ""
+        means = f"clients{as_printed}" if over == "clients" else "seeds (population deviation)"
         compared = any(
             cell.fidelity not in (STAND_IN, INSTEAD) and not math.isnan(cell.ours - cell.published)
             for cell in study.cells.values()

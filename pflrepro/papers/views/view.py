@@ -19,9 +19,11 @@ class View(Protocol):
 
     Attributes:
         name: of its csv and, where it has a single picture, of that; "": the main one.
+        of_cells: whether it shows cells' numbers, so that a reader must know by what rule they are taken from a run's curve.
     """
 
     name: str
+    of_cells: bool
 
     def table(self, study: Any) -> pd.DataFrame | None:
         """The table, as texts."""
@@ -48,6 +50,7 @@ class Shown:
     """A view that shows nothing; others override what they have."""
 
     name = ""
+    of_cells = True
 
     def table(self, study: Any) -> pd.DataFrame | None:
         return None

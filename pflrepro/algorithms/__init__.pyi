@@ -31,6 +31,7 @@ from pflrepro.algorithms import gpfl as gpfl
 from pflrepro.algorithms import groupdro as groupdro
 from pflrepro.algorithms import grpfed as grpfed
 from pflrepro.algorithms import lgfedavg as lgfedavg
+from pflrepro.algorithms import lists as lists
 from pflrepro.algorithms import local as local
 from pflrepro.algorithms import mixup as mixup
 from pflrepro.algorithms import momentum as momentum

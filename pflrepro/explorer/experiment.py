@@ -13,6 +13,7 @@ import numpy as np
 
 from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS, VARIANTS
+from pflrepro.algorithms.lists import words
 from pflrepro.algorithms.registry import hyperparameters, options_of
 from pflrepro.checked import Between, Domain, domains
 from pflrepro.data.datasets import DATASETS
@@ -31,7 +32,6 @@ from pflrepro.experiments.store import Store
 from pflrepro.explorer import pictures
 from pflrepro.explorer.controls import Displayed, code, control, image, note, slider, values
 from pflrepro.explorer.training import Training, check_how
-from pflrepro.papers.studies import words
 from pflrepro.settings import Settings
 from pflrepro.viz.lines import Line, LinePanel, line_figure
 from pflrepro.viz.looks import look

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pflrepro.algorithms.lists import listed
 from pflrepro.errors import CorruptFile, UserError, unknown
 
 TYPES: dict[str, tuple[type, ...]] = {
@@ -143,24 +144,6 @@ def read_values(notebook: str, pairs: Mapping[str, str]) -> dict[str, Any]:
         except (KeyError, ValueError):
             raise UserError(f"parameter {name} of {notebook} must be {declared[name].type}, not {text!r}") from None
     return values
-
-
-def listed(name: str, text: str) -> list[str]:
-    """The words of a text with commas, or of a list as a parameters cell has it; `UserError`, which calls it `name`, for neither.
-
-    Example:
-        >>> listed("methods", "fedavg, ditto"), listed("methods", '["fedavg", "ditto"]')
-        (['fedavg', 'ditto'], ['fedavg', 'ditto'])
-    """
-    if not text.lstrip().startswith("["):
-        return [word.strip() for word in text.split(",") if word.strip()]
-    try:
-        found = ast.literal_eval(text.strip())
-    except (SyntaxError, ValueError):
-        found = None
-    if not fits(found, "list[str]"):
-        raise UserError(f'{name} must be a list of words, fedavg,ditto or ["fedavg", "ditto"], not {text!r}')
-    return found
 
 
 def artefact_shown(content: Mapping[str, Any]) -> str:

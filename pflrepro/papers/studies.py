@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.algorithms.registry import build_method, canonical_name, name_of, parse_options
+from pflrepro.algorithms.lists import words
+from pflrepro.algorithms.registry import build_method, canonical_name, parse_options
 from pflrepro.errors import MissingData, Paused, RunFailed, UserError
 from pflrepro.experiments.callbacks import Callback
 from pflrepro.experiments.config import Experiment
@@ -27,7 +28,6 @@ from pflrepro.experiments.sweep import sweep
 from pflrepro.papers import outputs, sentences, showing
 from pflrepro.papers.artefact import Artefact, Row
 from pflrepro.papers.artefact import row as make_row
-from pflrepro.papers.notebooks import listed
 from pflrepro.papers.pairs import pair
 from pflrepro.papers.planning import Plan, plan
 from pflrepro.papers.registry import find, select
@@ -221,23 +221,6 @@ def to_redraw(artefact: Artefact, scale: str | None = None, figures: str | Path 
         return study.scale.name == there, sum(bool(cell.runs) for cell in study.cells.values())
 
     return max(run, key=fullest, default=None)
-
-
-def words(name: str, given: str | Sequence[str | type[Method]]) -> tuple[str, ...]:
-    """A list of words, given as one or as a text (see `listed`), a class by its name; `UserError` for anything else.
-
-    Example:
-        >>> words("methods", "fedavg, ditto"), words("methods", ["fedavg"]), words("methods", "")
-        (('fedavg', 'ditto'), ('fedavg',), ())
-    """
-    if isinstance(given, str):
-        return tuple(listed(name, given))
-    names = [name_of(each) for each in (given if isinstance(given, (list, tuple)) else [given])]
-    if not all(isinstance(word, str) for word in names):
-        raise UserError(
-            f"{name} must be a list of words, such as ['fedavg', 'ditto'], or a text: fedavg,ditto, not {given!r}"
-        )
-    return tuple(names)
 
 
 def _own_row(name: str, artefact: Artefact) -> Row:

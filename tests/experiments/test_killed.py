@@ -167,7 +167,9 @@ def test_killed_anywhere_and_resumed_equals_uninterrupted(algorithm, tmp_path, m
     whole = run(of_method(algorithm), store=tmp_path / "whole", backend="loop", workers=1, progress=False)
     draw = random.Random(algorithm)
     listed = CHILD[: CHILD.index("experiments = [")] + "experiments = Experiment.from_dict(json.loads(sys.argv[4]))\n"
-    script = f"import json\n{listed}{CHILD[CHILD.index('run(experiments, store') :]}"
+    script = f"import json\n{listed}{CHILD[CHILD.index('run(experiments, store') :]}".replace(
+        "sys.argv[4], w", "'loop', w"
+    )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     for _ in range(2):
         described = json.dumps(of_method(algorithm).to_dict())

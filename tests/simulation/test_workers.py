@@ -70,8 +70,12 @@ def test_workers_have_the_code_that_is_loaded(simulate, tmp_path: Path, monkeypa
     file.write_text(text.format("0.0 # longer, for another size"))
     loaded = simulate(module.Mine(), workers=2).history(0)
     assert np.array_equal(loaded["loss"], first["loss"])
-    still = simulate(importlib.reload(module).Mine(), workers=2).history(0)
-    assert not np.array_equal(still["loss"], first["loss"]) and np.ptp(still["loss"], axis=0).max() == 0
+    reloaded = importlib.reload(module).Mine()
+    still, here = (simulate(reloaded, workers=count).history(0)["loss"] for count in (2, 1))
+    assert np.array_equal(still, here) and not np.array_equal(still, first["loss"])
+    assert np.ptp(still, axis=0).max() < 1e-12, (
+        "nobody moves; the average of equal models is rounded, on some processors"
+    )
 
 
 @pytest.mark.usefixtures("always_in_workers")

@@ -125,7 +125,7 @@ def _first_rounds(run: Run, rounds: int, store: Store) -> Run:
             f"--rounds: the number of rounds, {decided}, is part of run {run.id}: one of {rounds} is another run"
         )
     asked = run.experiment.with_settings(rounds=rounds)
-    found = run.answering(asked) or store.answer(run.id, asked)
+    found = store.answer(run.id, asked)
     if found is None:
         known = f"{run.rounds} rounds, tested every {run.experiment.settings.every}"
         raise UserError(f"--rounds: run {run.id} has {known}; there is no test after round {rounds}")

@@ -48,13 +48,13 @@ class Callback:
 
 
 class Watching:
-    """Tells callbacks what is trained; `UserError` for what is none."""
+    """Tells `callbacks` what is trained; `UserError` for what is none."""
 
     def __init__(self, callbacks: Sequence[Any] = ()) -> None:
         if not isinstance(callbacks, Iterable):
             raise UserError(f"callbacks is a list of callbacks, also of one, not {callbacks!r}")
-        self._callbacks = list(callbacks)
-        for each in self._callbacks:
+        self.callbacks = list(callbacks)
+        for each in self.callbacks:
             lacking = [name for name in FUNCTIONS if not callable(getattr(each, name, None))]
             if lacking or isinstance(each, type):
                 what = "it is a class, to be called first" if isinstance(each, type) else f"it lacks {lacking[0]}"
@@ -64,7 +64,7 @@ class Watching:
 
     def add(self, callback: Callback) -> None:
         """One more, told after the others."""
-        self._callbacks.append(callback)
+        self.callbacks.append(callback)
 
     def start(self, jobs: Sequence[Job], round: int) -> None:
         """Runs of one pack begin, or go on."""
@@ -73,7 +73,7 @@ class Watching:
 
     def look(self, simulation: Any) -> None:
         """Tell of the rounds since the last look; raises `Paused` behind the last of them where a callback did."""
-        if not self._callbacks:
+        if not self.callbacks:
             return
         tested = [_lines(History(simulation.history(index)), self._told) for index in range(self._runs)]
         for round in range(self._told + 1, simulation.round + 1):
@@ -90,13 +90,13 @@ class Watching:
             raise self._pause
 
     def _tell(self, what: str, *told: Any) -> None:
-        for each in list(self._callbacks):
+        for each in list(self.callbacks):
             try:
                 getattr(each, what)(*told)
             except Paused as paused:
                 self._pause = paused
             except Exception as error:
-                self._callbacks.remove(each)
+                self.callbacks.remove(each)
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 log.warning("the callback %s is told no more, %s failed: %s", type(each).__name__, what, reason)
 

@@ -20,7 +20,7 @@ from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.result import Run
 from pflrepro.markup import latex, records
 from pflrepro.metrics.accuracy import spread
-from pflrepro.metrics.comparison import holm, one_number, paired
+from pflrepro.metrics.comparison import TURNS, holm, one_number, paired
 from pflrepro.metrics.intervals import Interval, over_seeds, over_weighted_clients
 from pflrepro.metrics.selection import Selected, check_enough, check_rule
 from pflrepro.notebook import display
@@ -184,7 +184,7 @@ class Compared:
             name = "paired t" if found.test == "t" else "sign flips"
             return line | {"p": found.p, "test": f"{name} over {len(pairs)} seeds"}
         if _turned(pairs[0][0]):
-            return line | {"test": "none: one seed, and turns of one test set"}
+            return line | {"test": f"none: one seed, and {TURNS}"}
         clients = [self._of_clients(run) for run in pairs[0]]
         if all(one_number(shares) for shares, _ in clients):
             return line | {"test": "none: one seed, and one number for all clients"}

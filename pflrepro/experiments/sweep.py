@@ -108,8 +108,7 @@ def sweep(
         launch = serial  # the single process is this one
     # what each task would refuse; which devices there are is known where it runs
     Machine(backend, workers=workers, checkpoint_every=checkpoint_every)
-    callbacks = tuple(callbacks) if isinstance(callbacks, Iterable) else callbacks
-    Watching(callbacks)
+    watching = Watching(callbacks)
     store = open_store(store)
     identified = identify(experiments, data_root)
     kept = moments(keep, identified)
@@ -132,7 +131,7 @@ def sweep(
         progress=progress and here,
         checkpoint_every=checkpoint_every,
         keep=kept,
-        callbacks=callbacks,
+        callbacks=tuple(watching.callbacks),
     )
     with listening():
         outcomes = _launched(launch, tasks, work, jobs, _Shown(missing, store, progress and not here)) if tasks else []

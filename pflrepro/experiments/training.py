@@ -201,9 +201,8 @@ def _trained(group: Group, store: Store, machine: Machine, watching: Watching) -
     with stopping.saving_first():
         with failures:
             _run_to_the_end(simulation, group, store, machine, watching, keeper)
-            if (
-                len(seeds) > 1 and not stopping.asked
-            ):  # killed between two of the results below, the others go on from here
+            # killed between two of the results below, the other seeds go on from here
+            if len(seeds) > 1 and not stopping.asked:
                 _save(simulation, group, store, machine, where["started"], keeper)
             histories = [simulation.history(index) for index in range(len(seeds))]
             attempts = _attempts(group, simulation, machine, where["started"])
@@ -359,8 +358,7 @@ def _save(simulation: Any, group: Group, store: Store, machine: Machine, started
         for round in states.keys() - saved:
             store.keep_state(job.id, Checkpoint(round, states[round], record), asked=True)
         saved.update(states)
-        if record:
-            record[-1][SAVED] = sorted(saved - keeper.outdated(index))
+        record[-1][SAVED] = sorted(saved - keeper.outdated(index))
         checkpoints[job.id] = Checkpoint(simulation.round, simulation.state_of(index), record)
     store.save_checkpoints(checkpoints)
     for index, job in enumerate(group.jobs):

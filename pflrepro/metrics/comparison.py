@@ -13,6 +13,7 @@ from pflrepro.randomness import generator
 TESTS = ("t", "permutation")
 EXACT_PAIRS = 40  # two halves of a million sums each
 FLIPS = 99_999
+TURNS = "turns of one test set"  # of one model: they rise and fall together, so that they are no sample of test sets
 EQUAL = 1e-12  # numbers that differ by less than this share of themselves differ by rounding
 
 

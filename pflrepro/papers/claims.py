@@ -12,7 +12,6 @@ from html import escape
 import numpy as np
 
 Place = tuple[str, str]  # row key, column key
-TURNS = "turns of one test set"  # of one model: they rise and fall together, so that they are no sample of test sets
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pflrepro.metrics.comparison import holm, of_two_groups, one_number, paired
-from pflrepro.papers.claims import TURNS, Claim, Contrast, Grid, Place, Sample, contrasts
+from pflrepro.metrics.comparison import TURNS, holm, of_two_groups, one_number, paired
+from pflrepro.papers.claims import Claim, Contrast, Grid, Place, Sample, contrasts
 
 ALPHA = 0.05
 KEPT, BROKEN, UNDECIDED, RISING = "kept", "broken", "undecided", "still rising"

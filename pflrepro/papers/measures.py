@@ -19,11 +19,10 @@ from pflrepro.errors import UserError
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.result import Run
 from pflrepro.metrics import accuracy, fairness
-from pflrepro.metrics.comparison import one_number
+from pflrepro.metrics.comparison import TURNS, one_number
 from pflrepro.metrics.cost import rounds_of_time
 from pflrepro.metrics.curves import iterations_to_convergence, largest_loss, mean_loss, rounds_to
 from pflrepro.metrics.selection import Rule, check_rule
-from pflrepro.papers.claims import TURNS
 
 if TYPE_CHECKING:
     from pflrepro.experiments.store import Store

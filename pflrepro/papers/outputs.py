@@ -180,10 +180,9 @@ def _how_decided(study: Studied) -> str:
     if not study.counts.tests:
         return f"* {study.counts}; there was nothing to test with, as the table says."
     common = " Each is over the seeds that the claim's runs have in common." if len(seeds) > 1 else ""
-    near = any(claim.form == "within" for claim in study.artefact.claims)
-    signs = "A difference is positive where it is as claimed" + (
-        "; of two rows that are to be near it is their distance" * near
-    )
+    signs = "A difference is positive where it is as claimed"
+    if any(claim.form == "within" for claim in study.artefact.claims):
+        signs += "; of two rows that are to be near it is their distance"
     return (
         f"* {study.counts}.\n* {signs}.{common}\n* Two-sided tests {over}; kept or broken "
         f"where a claim's own p is below {ALPHA:g}, undecided above, which does not mean equal. *p after Holm* (1979) is corrected "

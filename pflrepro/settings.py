@@ -30,7 +30,7 @@ class Settings(Brief):
             GPFL-code's default is 1,000].
         participation: rho, the share of clients a round.
         participation_low: if not 0, rho is drawn anew every round, uniformly from participation_low to participation (0.5 to 1 and
-            0.1 to 1 [GPFL Table 4; DBE]).
+            0.1 to 1 [GPFL Table 4]).
         sampling: `number`: floor(rho * N) clients drawn without replacement, at least one [LIB]; `coins`: each client with
             probability rho, independently [FDA]; if no coin falls, one client drawn at random [inferred].
         closing: everybody takes part in the last round [FDA].

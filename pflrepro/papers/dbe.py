@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pflrepro.papers import tuning
 from pflrepro.papers.artefact import Artefact, Column, Row, column, fast, row, scales
-from pflrepro.papers.claims import above, best, rises_across, within
+from pflrepro.papers.claims import above, best, falls_across, rises_across, within
 from pflrepro.papers.measures import ACCURACY, ITERATIONS, SECONDS, TOTAL_MINUTES
 from pflrepro.papers.model_measures import newcomers, otherwise, tuned
 from pflrepro.papers.numbers import LEADERBOARD
@@ -89,6 +89,8 @@ ROWS: tuple[Row, ...] = (
     row("FedAvg"),
     DBE,
 )
+# The released loader tested on AG News' training data until April 2024 [LIB].
+PERHAPS_TRAINING = "The column of AG News may be printed as accuracy on training data; ours is on test data."
 COLUMNS = (
     skewed("pathological/fmnist", FMNIST_PATHOLOGICAL, "pathological"),
     skewed("pathological/cifar100", CIFAR100_PATHOLOGICAL, "pathological"),
@@ -101,6 +103,7 @@ COLUMNS = (
     skewed("practical/agnews", AGNEWS_PRACTICAL, "practical"),
 )
 
+_BUT_NEWS = tuple(each.key for each in COLUMNS if each.key != "practical/agnews")  # three are below FedAvg there
 LONGER = {"practical/cifar100": 400}  # on which DBE and GPFL pass late what they are far behind at first
 TABLE5 = Artefact(
     "dbe/table5",
@@ -118,11 +121,19 @@ TABLE5 = Artefact(
             columns=("practical/fmnist", "practical/cifar100"),
         )
     ),
-    claims=(best("fedavg+dbe", source="DBE section 5.2.1: best in every column"),),
+    claims=(
+        best("fedavg+dbe", source="DBE section 5.2.1: best in every column"),
+        *(
+            above(each.key, "fedavg", _BUT_NEWS, source="DBE Table 5: personalised methods above FedAvg")
+            for each in ROWS
+            if each.key not in ("fedavg", "fedavg+dbe")
+        ),
+    ),
     views=(Table(), Points()),
     sources=("dbe_table5", LEADERBOARD),
     about="FedAvg with the domain bias eliminator against ten personalised methods and FedAvg, under label skew: "
-    "two classes a client and up (pathological), or Dirichlet shares (practical).",
+    "two classes a client and up (pathological), or Dirichlet shares (practical). "
+    f"{PERHAPS_TRAINING}",
 )
 
 # ---- Table 3: noise on what clients send once ----------------------------------------------------------------------------------
@@ -169,6 +180,7 @@ TABLE3 = Artefact(
 )
 
 # ---- Table 6: (a) more and less heterogeneity, (b) other methods with MR -------------------------------------------------------
+# 0.01, 0.5 and 5 are lost in the text; the baselines' numbers are those of the platform's leaderboard [LB].
 HETEROGENEITY = {
     beta: TINY_PRACTICAL.with_(f"TINY, beta {beta}", partition=f"pfllib-dirichlet:{beta}")
     for beta in ("0.01", "0.5", "5")
@@ -229,6 +241,11 @@ TABLE6 = Artefact(
     ),
     claims=(
         best("fedavg+dbe", ("beta0.01", "beta0.5", "beta5"), source="DBE section 5.2.2: best at every heterogeneity"),
+        *(
+            falls_across(each.key, ("beta0.01", "beta0.5", "beta5"), source="DBE Table 6: less skew, less to gain")
+            for each in ROWS
+            if each.key != "fedavg"  # which rises
+        ),
         *(rises_across(host, ("plain", "mr"), source="DBE section 5.2.3: MR improves other methods") for host in HOSTS),
     ),
     views=(Table(),),
@@ -265,7 +282,11 @@ TIMES6 = Artefact(
             instead={"round": CIFAR100_PRACTICAL},
         )
     ),
-    claims=tuple(above("fedavg+dbe", slower, ("round",), source="DBE Table 6") for slower in ("ditto", "fedrep")),
+    claims=(
+        *(above("fedavg+dbe", slower, ("round",), source="DBE Table 6") for slower in ("pfedme", "ditto", "fedrep")),
+        # printed 1.60 to 1.59 minutes; the tenth is ours
+        within("fedavg+dbe", "fedavg", 0.1, ("round",), source="DBE Table 6: as fast as FedAvg"),
+    ),
     views=(Table(), Points(("round",))),
     sources=("dbe_table6",),
     timed=True,
@@ -279,6 +300,7 @@ EPOCHS = {
     number: FMNIST_PRACTICAL.with_(f"FMNIST, {number} local epoch{'s' * (number > 1)}", local_epochs=number)
     for number in (1, 5, 10)
 }
+# Both rho are [recalled], which column is which [inferred].
 OLD = {
     rho: CIFAR100_PRACTICAL.with_(
         f"Cifar100, 80 of 100 clients, rho {rho:g}",
@@ -340,6 +362,7 @@ TABLE8 = Artefact(
     claims=(
         above("fedavg+dbe", "fedavg", ("iterations",), source="DBE App. D.1: fewer iterations than FedAvg"),
         *(above("fedavg+dbe", name, ("new0.5", "new1"), source="DBE App. D.4") for name in ("fedavg", "fedrep")),
+        above("fedavg", "fedrep", ("new0.5", "new1"), source="DBE App. D.4"),
         best("fedavg+dbe", ("epochs1", "epochs5", "epochs10"), source="DBE App. D.5: best at every number of epochs"),
     ),
     views=(Table(),),

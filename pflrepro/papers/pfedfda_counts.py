@@ -148,7 +148,11 @@ def _checks(worst: float, constant: float) -> tuple[Check, ...]:
             worst < 4,
             f"at most {worst:.1f} standard errors apart, {DRAWS:,} draws",
         ),
-        Check("no beta is better than the best one", above > -1e-12, f"least difference {above:.1e}"),
+        Check(
+            "no beta is better than the best one",
+            above > -1e-12,
+            f"of {len(fine):,} betas in each of {table.size} settings",
+        ),
         Check(
             "more own samples never lower the best beta, and raise it where there is a shift",
             bool((np.diff(table, axis=1) > -1e-12).all() and (table[1:, -1] > table[1:, 0]).all()),

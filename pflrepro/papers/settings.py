@@ -24,8 +24,8 @@ def _flat(preset: Preset) -> dict[str, Any]:
     return {**asdict(preset.settings), "test_share": preset.test_share, "min_size": preset.min_size}
 
 
-# DBE, GPFL: one epoch, batch 10, plain SGD, all clients, 75/25 [DBE section 5; GPFL section 4.1]; at most 2,000 rounds, stop after
-# 100 tests without a new best, partition seed 1 [DBE-code, LIB].
+# DBE, GPFL: one epoch, batch 10, plain SGD, all clients, 75/25 [DBE section 5; GPFL section 4.1], 2,000 rounds [GPFL section 4.1],
+# or until 100 tests have no new best [DBE-code], partition seed 1 [LIB].
 LIB = {**asdict(Settings(rounds=2000, patience=100)), "min_size": 40, "test_share": 0.25}
 FDA = _flat(pfedfda("fedpac-cnn5"))
 # FedBR: 10 clients, 50 steps a round on drawn batches, a fifth held out, plain means [BR; BR-code].

@@ -145,7 +145,7 @@ MOON = Tuning(
     # With 1 nothing is learned: the features get shorter from round to round, until every answer is the same.
     (_choice(*_HAR, (0.01, 0.1, 1.0), usual=1.0, chosen=0.1),),
 )
-# Printed for the other networks [recalled]: 50, 1, 0.1, of a grid of twelve. Before round 50 DBE is behind FedAvg here.
+# For the other networks: 50 [DBE-code run script], 1 and 0.1 [recalled], of a grid of twelve. Until round 50 DBE is behind FedAvg.
 DBE = Tuning(
     *("FedAvg+DBE", "kappa", "kappa", "[DBE App. C.2, recalled]"),
     (_choice(*_HAR, (1.0, 10.0, 50.0, 200.0), usual=50.0, chosen=50.0),),

@@ -1,6 +1,6 @@
 """Handwritten characters by writer: EMNIST "by class" from NIST's own files, and FEMNIST as LEAF prepares it.
 
-pFedFDA uses the second (section 4.4 of its notes: LEAF's FEMNIST, non-iid, all data); the first has the same 62 classes and the
+pFedFDA uses the second (LEAF's FEMNIST, non-iid, all data [FDA-code]); the first has the same 62 classes and the
 same collection of writers, in NIST's own size, cut and black ground.
 """
 

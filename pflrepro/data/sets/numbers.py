@@ -1,7 +1,7 @@
 """The digits of Digit-5 beside MNIST: SVHN, USPS, MNIST-M, synthetic digits.
 
 All four are used by pFedFDA only (Table 7, 5-layer CNN, rate 0.01, batch 50, 200 rounds), as parts of Digit-5: one domain on its
-own is no paper's setting, and its preset is that of Digit-5. Sums: MD5 as in torchvision's stable loaders, SHA-256 as in its
+own is no paper's setting, and its preset is pFedFDA's or ours. Sums: MD5 as in torchvision's stable loaders, SHA-256 as in its
 prototype data sets; of the synthetic digits the SHA-256 that the mirror's own Git LFS pointers name. MNIST-M has none.
 """
 

@@ -108,12 +108,14 @@ def small(
     rows: tuple[str, ...],
     columns: tuple[str, ...] = ("cifar10", "cifar10/rounds"),
     every: int = 5,
+    seeds: int = 1,
     **how: Any,
 ) -> Scale:
     """The scale `fast` on the small substitute of CIFAR-10."""
     instead = dict.fromkeys(columns, SMALL_CIFAR10) | how.pop("instead", {})
-    note = f"{INSTEAD}; {rounds} rounds, tests {'after each' if every == 1 else f'every {every}'}, one seed"
-    return fast(rounds, note, every=every, rows=rows, columns=columns, instead=instead, **how)
+    counted = "one seed" if seeds == 1 else f"{seeds} seeds"
+    note = f"{INSTEAD}; {rounds} rounds, tests {'after each' if every == 1 else f'every {every}'}, {counted}"
+    return fast(rounds, note, every=every, seeds=seeds, rows=rows, columns=columns, instead=instead, **how)
 
 
 TABLE1 = _table(
@@ -122,7 +124,7 @@ TABLE1 = _table(
     rows=ROWS,
     columns=(*MNIST_PAIR, *CIFAR10_PAIR, *pair("cifar100", AUGMENTED_CIFAR100, 43, CIFAR100)),
     scales=_scales(
-        small(100, ("fedavg", "fedprox", "moon", "fedbr", "fedavg+mixup", "fedavg+mixup+fedbr")),
+        small(100, ("fedavg", "fedprox", "moon", "fedbr", "fedavg+mixup", "fedavg+mixup+fedbr"), seeds=3),
     ),
     claims=(
         *(

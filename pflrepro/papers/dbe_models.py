@@ -76,7 +76,8 @@ def split(position: str, at: str) -> Row:
 CNN_LAYERS = (("CONV1-CONV2", "conv1"), ("CONV2-FC1", "conv2"), ("FC1-FC2", "fc1"))
 CNN_SPLITS = tuple(split(name, f"cnn4@{layer}") for name, layer in CNN_LAYERS)
 _SPLIT_KEYS = tuple(each.key for each in CNN_SPLITS)
-_LENGTHS = tuple(f"mdl/{layer}" for _, layer in (*CNN_LAYERS, ("Logits", "logits")))
+_CNN_COLUMNS = at_layers(TINY_PRACTICAL, CNN_LAYERS)
+_LENGTHS = tuple(each.key for each in _CNN_COLUMNS)
 TABLE1 = Artefact(
     "dbe/table1",
     "DBE Table 1: description length at each layer, by the position of DBE",
@@ -86,7 +87,7 @@ TABLE1 = Artefact(
         *(row("FedAvg"), *CNN_SPLITS),
     ),
     columns=(
-        *at_layers(TINY_PRACTICAL, CNN_LAYERS),
+        *_CNN_COLUMNS,
         column("accuracy", TINY_PRACTICAL, label="accuracy", **printed(TINY_PRACTICAL)),
         column(
             *("tuned", TINY_PRACTICAL, tuned(10, metric="accuracy_finetuned", printed=1.0)),
@@ -141,7 +142,8 @@ RESNET_LAYERS = (
     ("B4-POOL", "b4"),
     ("POOL-FC", "pool"),
 )
-_RESNET_LENGTHS = tuple(f"mdl/{layer}" for _, layer in (*RESNET_LAYERS, ("Logits", "logits")))
+_RESNET_COLUMNS = at_layers(TINY_RESNET, RESNET_LAYERS)
+_RESNET_LENGTHS = tuple(each.key for each in _RESNET_COLUMNS)
 RESNET_SPLITS = tuple(split(name, f"resnet18@{layer}") for name, layer in RESNET_LAYERS)
 _RESNET_ON_CIFAR100 = CIFAR100_PRACTICAL.with_("Cifar100*, practical", model="resnet18", lr=0.1)
 TABLE7 = Artefact(
@@ -149,7 +151,7 @@ TABLE7 = Artefact(
     "DBE Table 7: DBE at six positions of ResNet-18",
     rows=(row("FedAvg"), *RESNET_SPLITS),
     columns=(
-        *at_layers(TINY_RESNET, RESNET_LAYERS),
+        *_RESNET_COLUMNS,
         column("accuracy", TINY_RESNET, label="accuracy", **printed(TINY_RESNET)),
         column("bias", TINY_RESNET, BIAS_SIZE, label="added numbers", **printed(TINY_RESNET)),
     ),

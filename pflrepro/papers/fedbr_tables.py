@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pflrepro.papers.artefact import Artefact, Column, Row, Scale, column, fast, row, scales
+from pflrepro.papers.artefact import Artefact, Column, Row, Scale, column, fast, number_of_seeds, row, scales
 from pflrepro.papers.claims import above, best, rises_across
 from pflrepro.papers.fedbr_counts import SETTING
 from pflrepro.papers.measures import BR_ACCURACY, SECONDS, Measure, accuracy_by, rounds_to_reach
@@ -113,8 +113,8 @@ def small(
 ) -> Scale:
     """The scale `fast` on the small substitute of CIFAR-10."""
     instead = dict.fromkeys(columns, SMALL_CIFAR10) | how.pop("instead", {})
-    counted = "one seed" if seeds == 1 else f"{seeds} seeds"
-    note = f"{INSTEAD}; {rounds} rounds, tests {'after each' if every == 1 else f'every {every}'}, {counted}"
+    tests = "after each" if every == 1 else f"every {every}"
+    note = f"{INSTEAD}; {rounds} rounds, tests {tests}, {number_of_seeds(seeds)}"
     return fast(rounds, note, every=every, seeds=seeds, rows=rows, columns=columns, instead=instead, **how)
 
 

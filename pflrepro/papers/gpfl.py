@@ -166,11 +166,7 @@ TABLE3 = Artefact(
             columns=("har/client-std", "har/variation"),
         )
     ),
-    claims=(
-        best(
-            "gpfl", ("tiny/variation", "n100/variation", "amazon/variation", "har/variation"), source="GPFL section 4.5"
-        ),
-    ),
+    claims=(best("gpfl", tuple(f"{key}/{VARIATION.name}" for key, *_ in _FAIR), source="GPFL section 4.5"),),
     views=(Table(),),
     sources=("gpfl_table3",),
     about="Population standard deviation of the clients' accuracies at the best round, and that divided by the accuracy "
@@ -264,6 +260,8 @@ TARGETS = (
     ("GPFL-sfe", "GPFL", "pseudo feature extractor (phi then CoV)", "pseudo-extractor"),
     ("GPFL-sm", "GPFL", "pseudo model (phi, CoV, GCE cosine logits)", "pseudo-model"),
 )
+_OURS = tuple(label.lower() for label, method, *_ in TARGETS if method == "GPFL")
+_OTHERS = tuple(label.lower() for label, method, *_ in TARGETS if method != "GPFL")
 _ATTACK = "partition=label skew (type not stated);attack=DLG;target={}"
 
 
@@ -304,11 +302,7 @@ TABLE5 = Artefact(
         seeds=1,
     ),
     claims=(
-        *(
-            above(ours, other, source="GPFL section 4.7: GPFL leaks least")
-            for ours in ("gpfl-fe", "gpfl-sfe", "gpfl-sm")
-            for other in ("per-fe", "rep-fe", "avg-fe", "avg", "rod-fe", "rod")
-        ),
+        *(above(ours, other, source="GPFL section 4.7: GPFL leaks least") for ours in _OURS for other in _OTHERS),
         *(
             above(f"{name}-fe", name, source="GPFL Table 5: a whole model leaks more than its extractor")
             for name in ("avg", "rod")

@@ -1,7 +1,10 @@
 """Runs without their states, one small file each: what is committed beside the figures and travels in the wheel.
 
-A file holds a run's configuration, identity, history, record and readings. A store reads a folder of them where it has nothing
-itself, so that every committed number and picture is there without data and without training.
+A file holds a run's configuration, identity, history, record and readings. Losses are numbers without pattern, which no compression
+makes small: they are kept to four digits, and of a long run those of some tests.
+
+A store reads a folder of them where it has nothing itself, so that every committed number and picture is there without data and
+without training.
 """
 
 from __future__ import annotations
@@ -18,17 +21,24 @@ import numpy as np
 from pflrepro.errors import CorruptFile, UserError
 from pflrepro.experiments import files
 from pflrepro.experiments.config import Experiment
-from pflrepro.experiments.history import agree, check_history, joined
+from pflrepro.experiments.history import NO_LOSS, agree, check_history, joined, shortened
 from pflrepro.experiments.identity import identity_digest, written_down
 from pflrepro.experiments.readings import FOLDER, Question, question_of, unpacked
 from pflrepro.experiments.result import Run
+from pflrepro.metrics.accuracy import pooled
+from pflrepro.metrics.divergence import divergence
 
 log = logging.getLogger("pflrepro.compact")
 _RUN, _HISTORY, _READING = "run", "history/", "reading/"
+LOSSES = 50  # the losses of so many tests are kept, or up to twice as many, where the number of tests is no multiple
+_LOST = {"loss": NO_LOSS, "train_loss": np.nan, "objective": np.nan}  # what stands for one that is not kept
 
 
 def export(run: Run, folder: Path, *measured: Path) -> Path:
-    """Write `<folder>/<id>.npz`: the history as float32 where it is a number of time or loss, the readings as they are.
+    """Write `<folder>/<id>.npz`: the history's times as float32, its losses as `history.shortened`, the readings as they are.
+
+    Of a run with 2 `LOSSES` tests or more the losses of every k-th are kept, k = tests // `LOSSES`, with those of the best test and the
+    last, and all where it diverged; accuracies are kept of all.
 
     What the file holds already stays: later rounds of the same training, readings that are nowhere else. Of two trainings the file
     holds the new one alone, or stays as it is where it has more (`Run.has_more_than`). Equal runs give equal bytes.
@@ -96,15 +106,30 @@ def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
         "environment": {name: value for name, value in run.environment.items() if name != "attempts"},
     }
     arrays = {_RUN: np.frombuffer(json.dumps(described, sort_keys=True).encode(), np.uint8)}
-    history = dict(run.history)
+    history = _thinned(run.history)
     if np.array_equal(history["objective"], history["train_loss"], equal_nan=True):
         del history["objective"]  # a method without a term of its own: a third of the file
-    arrays |= {f"{_HISTORY}{name}": _small(array) for name, array in history.items()}
-    return files.npz_bytes(arrays | dict(sorted(readings.items())), compress=True)
+    arrays |= {f"{_HISTORY}{name}": _small(name, array) for name, array in history.items()}
+    arrays |= dict(sorted(readings.items()))
+    # a client's numbers one after the other, which are more alike than those of all clients at a test
+    return files.npz_bytes({name: np.asarray(array, order="F") for name, array in arrays.items()}, compress=True)
 
 
-def _small(array: np.ndarray) -> np.ndarray:
-    """Whole numbers in the smallest type, others as float32."""
+def _thinned(history: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The history with the losses of the tests that are kept, and the marks of `experiments.history` at the others."""
+    tests = len(history["round"])
+    step = tests // LOSSES
+    if step < 2 or divergence(history) is not None:
+        return dict(history)
+    kept = np.arange(tests) % step == 0
+    kept[[np.argmax(pooled(history)), -1]] = True
+    return {**history, **{name: np.where(kept[:, None], history[name], mark) for name, mark in _LOST.items()}}
+
+
+def _small(name: str, array: np.ndarray) -> np.ndarray:
+    """Losses shortened, whole numbers in the smallest type, others as float32."""
+    if name in _LOST:
+        return shortened(array)
     if array.dtype.kind == "i":
         return array.astype(np.result_type(np.min_scalar_type(int(array.min())), np.min_scalar_type(int(array.max()))))
     return array.astype(np.float32) if array.dtype.kind == "f" else array

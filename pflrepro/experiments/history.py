@@ -1,13 +1,13 @@
 """The schema of a run's history, checked whenever one is written or read, and what of it answers a request.
 
 For E tests of N clients: `round` int64 [E] (0 = untrained); `correct` int64 [E, N] correct test predictions before the next
-local training; `loss` float64 [E, N] summed test cross-entropy; `correct_after` int64 [E, N] after local training, -1 before a
-client's first; `train_loss`, `objective` float64 [E, N]: means over the gradients of each client's last local training of the
-cross-entropy and of the loss with the method's own terms (without penalties that enter its gradient alone, such as FedProx's), NaN
-before its first and where a method takes no gradients by the contract; `participated` bool [E, N]; `test_samples`, `train_samples`
-int64 [N]. Times since the test before, float64 [E]: `seconds` of the rounds, with the tests right after local training and without
-all others, `seconds_aggregation` the part of it that the server takes (its phases, aggregation, the clients' stores),
-`seconds_evaluation` of the tests.
+local training; `loss` float64 [E, N] summed test cross-entropy, -1 where it is not kept; `correct_after` int64 [E, N] after
+local training, -1 before a client's first; `train_loss`, `objective` float64 [E, N]: means over the gradients of each client's
+last local training of the cross-entropy and of the loss with the method's own terms (without penalties that enter its gradient
+alone, such as FedProx's), NaN before its first, where a method takes no gradients by the contract and where it is not kept;
+`participated` bool [E, N]; `test_samples`, `train_samples` int64 [N]. Times since the test before, float64 [E]: `seconds` of
+the rounds, with the tests right after local training and without all others, `seconds_aggregation` the part of it that the
+server takes (its phases, aggregation, the clients' stores), `seconds_evaluation` of the tests.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Recorded = Mapping[str, np.ndarray]
+NO_LOSS = -1.0  # of a test whose losses are not kept: see `experiments.compact`
 TIMES = ("seconds", "seconds_aggregation", "seconds_evaluation")
 MOST = 12  # tests that a notebook shows
 SCHEMA = {
@@ -59,8 +60,8 @@ class History(dict[str, np.ndarray]):
         """What a test comes down to, one value a test [E].
 
         round; accuracy, accuracy_after: pooled over clients before and after local training, as fractions; worst, best: of a
-        client, before; loss: cross-entropy a test sample; train_loss, objective: means over the clients that have one;
-        participants; seconds since the test before.
+        client, before; loss: cross-entropy a test sample; train_loss, objective: means over the clients that have one, losses NaN
+        where they are not kept; participants; seconds since the test before.
         """
         each = per_client(self)
         found = {"round": self["round"], "accuracy": pooled(self), "accuracy_after": pooled_after(self)}
@@ -151,8 +152,8 @@ def _odd_values(history: Recorded) -> dict[str, bool]:
         "round": bool(rounds[0] != 0 or (np.diff(rounds) <= 0).any()),
         "test_samples": bool((samples < 0).any()),
         "train_samples": bool((history["train_samples"] < 0).any()),
-        # A diverged model has a loss of infinity or NaN: that is a result.
-        "loss": bool((history["loss"] < 0).any()),
+        # A diverged model has a loss of infinity or NaN: that is a result. Those of a test are kept all or not at all.
+        "loss": bool((history["loss"][[0, *np.flatnonzero((history["loss"] != NO_LOSS).any(1))]] < 0).any()),
         **{name: bool((history[name] < low).any() or (history[name] > samples).any()) for name, low in counts.items()},
         **{name: not bool((history[name] >= 0).all()) for name in TIMES},
     }
@@ -196,7 +197,8 @@ def shared_tests(one: Recorded, other: Recorded) -> bool:
 
 
 def agree(one: Recorded, other: Recorded) -> bool:
-    """Whether two histories of a run are of one training: the same numbers where both were tested, losses as kept in float32.
+    """Whether two histories of a run are of one training: the same numbers where both were tested, losses where both keep them and as
+    exactly as they do.
 
     Two machines, or two numbers of threads, round otherwise and part after some rounds; numbers of both belong to no model. Without a
     test that both have nothing is known, and they do not agree.
@@ -204,10 +206,21 @@ def agree(one: Recorded, other: Recorded) -> bool:
     if not shared_tests(one, other):
         return False
     _, *places = np.intersect1d(one["round"], other["round"], return_indices=True)
-    correct, loss = (
+    correct, losses = (
         [each[name][at] for each, at in zip((one, other), places, strict=True)] for name in ("correct", "loss")
     )
-    return np.array_equal(*correct) and np.array_equal(*(each.astype(np.float32) for each in loss), equal_nan=True)
+    kept = np.all([each != NO_LOSS for each in losses], axis=0)
+    (a, b), (short_a, short_b) = zip(
+        *((each[kept].astype(np.float32), shortened(each[kept])) for each in losses), strict=True
+    )
+    same = (a == b) | (short_a == b) | (a == short_b) | (np.isnan(a) & np.isnan(b))
+    return np.array_equal(*correct) and bool(same.all())
+
+
+def shortened(losses: np.ndarray) -> np.ndarray:
+    """Losses to 13 significant bits, one part in 8,000, as float32: what committed runs keep of them."""
+    fraction, exponent = np.frexp(losses.astype(np.float32))
+    return np.ldexp(np.round(fraction * 2**13) / 2**13, exponent)
 
 
 def joined(new: Recorded, old: Recorded | None) -> dict[str, np.ndarray]:

@@ -89,14 +89,14 @@ def per_client_after(history: Mapping[str, Any]) -> np.ndarray:
 
 
 def mean_test_loss(history: Mapping[str, Any]) -> np.ndarray:
-    """Cross-entropy a test sample, sum_i loss_i / sum_i n_i over all clients, float64 [E].
+    """Cross-entropy a test sample, sum_i loss_i / sum_i n_i over all clients, float64 [E]; NaN where losses are not kept (-1).
 
     Example:
-        >>> mean_test_loss({"loss": [[1.0, 5.0]], "test_samples": [4, 6]}).tolist()
-        [0.6]
+        >>> mean_test_loss({"loss": [[1.0, 5.0], [-1.0, -1.0]], "test_samples": [4, 6]}).tolist()
+        [0.6, nan]
     """
     loss, samples = _per_sample(history, "loss")
-    return ratio(loss.sum(1), samples.sum())
+    return ratio(np.where(loss < 0, np.nan, loss).sum(1), samples.sum())
 
 
 @dataclass(frozen=True)

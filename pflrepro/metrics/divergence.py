@@ -28,7 +28,8 @@ def divergence(history: Mapping[str, Any]) -> Divergence | None:
     """When and at which clients a run diverged, from its history; None where it did not.
 
     A client's model shows it by a test loss a sample that is no finite number or above `EXPLODED`, or by a loss of its local training
-    that is infinite or above it. A training loss of NaN alone says nothing: it also stands where nothing was trained.
+    that is infinite or above it. A training loss of NaN alone says nothing: it also stands where nothing was trained. Nor does a test
+    loss below 0, which is not kept.
 
     Example:
         >>> history = {"round": [0, 1], "loss": [[2.0, 9.0], [2.0, float("nan")]], "test_samples": [1, 4]}

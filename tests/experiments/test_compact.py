@@ -18,6 +18,7 @@ from pflrepro.errors import CorruptFile
 from pflrepro.experiments import compact, readings
 from pflrepro.experiments.checkpoint import Checkpoint
 from pflrepro.experiments.files import npz_bytes, read_npz, write
+from pflrepro.experiments.history import NO_LOSS, agree, check_history, shortened
 from pflrepro.experiments.readings import Question
 from pflrepro.experiments.store import Store
 
@@ -96,6 +97,14 @@ def test_a_damaged_reading_is_reported_and_taken_again(harm: str, store: Store, 
 
 
 # ---- compact runs ---------------------------------------------------------------------------------------------------------------
+LOSSES = ("loss", "train_loss", "objective")
+
+
+def kept(name: str, array: np.ndarray) -> np.ndarray:
+    """An array of a history as a committed run has it."""
+    return shortened(array) if name in LOSSES else array.astype(np.float32) if array.dtype.kind == "f" else array
+
+
 def test_it_holds_the_whole_run_in_one_small_file(store: Store, fake, make, tmp_path: Path) -> None:
     made = quick(make.experiment(rounds=10), store, fake)
     path = compact.export(made, tmp_path / "runs")
@@ -106,9 +115,7 @@ def test_it_holds_the_whole_run_in_one_small_file(store: Store, fake, make, tmp_
         name: (array.dtype, array.shape) for name, array in made.history.items()
     }
     for name, array in made.history.items():
-        np.testing.assert_array_equal(
-            found.history[name], array.astype(np.float32) if array.dtype.kind == "f" else array
-        )
+        np.testing.assert_array_equal(found.history[name], kept(name, array))
     assert "attempts" not in found.environment and found.environment["versions"] == made.environment["versions"]
     before = path.read_bytes()
     compact.export(made, tmp_path / "runs")
@@ -122,8 +129,55 @@ def test_an_objective_that_is_the_training_loss_is_kept_once(store: Store, fake,
     found = [compact.export(each, tmp_path / name) for name, each in (("two", made), ("one", plain))]
     assert ["history/objective" in read_npz(path) for path in found] == [True, False]
     for path, run_ in zip(found, (made, plain), strict=True):
-        expected = run_.history["objective"].astype(np.float32)
+        expected = shortened(run_.history["objective"])
         np.testing.assert_array_equal(compact.read(path).history["objective"], expected)
+
+
+def a_history(tests: int, diverged: bool = False) -> dict[str, np.ndarray]:
+    """Tests of three clients, the 18th of them the best."""
+    rng = np.random.default_rng(0)
+    loss, train, objective = rng.uniform(1, 2, (3, tests, 3))
+    loss[40, 1] = np.inf if diverged else 1.5
+    train[0] = objective[0] = np.nan
+    correct = np.tile(np.minimum(np.arange(tests), 4), (3, 1)).T
+    correct[17] = 5
+    counts = {"correct": correct, "correct_after": correct, "participated": correct > 0}
+    times = dict.fromkeys(("seconds", "seconds_aggregation", "seconds_evaluation"), np.full(tests, 0.5))
+    sizes = dict.fromkeys(("test_samples", "train_samples"), np.array([8, 9, 10]))
+    losses = {"loss": loss, "train_loss": train, "objective": objective}
+    return check_history({"round": np.arange(tests), **losses, **counts, **times, **sizes})
+
+
+def test_of_a_long_run_the_losses_of_some_tests_are_kept_and_all_accuracies(store: Store, fake, make, tmp_path) -> None:
+    quickly = quick(make.experiment(), store, fake)
+    asked = quickly.experiment.with_settings(rounds=249, every=1)
+    made = replace(quickly, experiment=asked, history=a_history(250))
+    path = compact.export(made, tmp_path / "runs")
+    found = compact.read(path)
+    tests = np.flatnonzero(found.history["loss"][:, 0] != NO_LOSS)
+    assert tests.tolist() == sorted([*range(0, 250, 5), 17, 249]), "every fifth, the best and the last"
+    for name, array in made.history.items():
+        rows = tests if name in LOSSES else slice(None)
+        np.testing.assert_array_equal(found.history[name][rows], kept(name, array)[rows])
+    lost = np.setdiff1d(np.arange(250), tests)
+    assert np.isnan(found.history["train_loss"][lost]).all() and np.isnan(found.history["objective"][lost]).all()
+    assert np.isnan(found.history.tests()["loss"][lost]).all() and found.diverged is None
+    assert agree(found.history, made.history) and agree(made.history, found.history)
+    assert not agree(found.history, made.history | {"loss": made.history["loss"] * 1.01})
+    before = path.read_bytes()
+    compact.export(made, tmp_path / "runs")
+    compact.export(found, tmp_path / "again")
+    assert path.read_bytes() == before == (tmp_path / "again" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize(("tests", "diverged"), [(99, False), (250, True)])
+def test_all_losses_are_kept_of_a_shorter_run_and_of_one_that_came_apart(
+    tests: int, diverged: bool, store: Store, fake, make, tmp_path
+) -> None:
+    made = replace(quick(make.experiment(), store, fake), history=a_history(tests, diverged))
+    found = compact.read(compact.export(made, tmp_path / "runs"))
+    np.testing.assert_array_equal(found.history["loss"], shortened(made.history["loss"]))
+    assert (found.diverged is not None) == diverged
 
 
 def test_it_answers_requests_and_readings_without_the_original_store(shipped: Store, fake, make) -> None:
@@ -276,5 +330,5 @@ def test_of_two_trainings_no_reading_stands_beside_the_other_ones_numbers(shippe
     assert shipped.reading(theirs, ASKED, never)["x"].tolist() == POINTS["x"].tolist(), "not ours, which lies here"
     assert not shipped.holds(theirs) and shipped.holds(mine)
     compact.export(mine, path.parent)
-    np.testing.assert_allclose(compact.read(path).history["loss"], ours.history["loss"])
+    np.testing.assert_allclose(compact.read(path).history["loss"], shortened(ours.history["loss"]))
     assert compact.reading(path, ASKED)["x"].tolist() == [0]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pflrepro.errors import CorruptFile
 from pflrepro.experiments.history import (
+    NO_LOSS,
     SCHEMA,
     agree,
     answer,
@@ -16,6 +17,7 @@ from pflrepro.experiments.history import (
     check_history,
     joined,
     rounds_to_test,
+    shortened,
     spacing_of,
     stops_at,
 )
@@ -139,11 +141,32 @@ def test_two_trainings_agree_in_every_test_that_both_have():
     small = one | {"loss": one["loss"].astype(np.float32).astype(np.float64)}
     assert agree(one, small), "as a run is kept that comes with the package"
     assert not agree(one, one | {"loss": one["loss"] * (1 + 1e-6)})
+    short = one | {"loss": shortened(one["loss"])}
+    assert agree(one, short) and agree(short, one) and not agree(short, one | {"loss": one["loss"] * (1 + 1e-3)})
+    some = one | {"loss": np.array([[0.1, 2], [NO_LOSS, NO_LOSS], [5, np.inf]])}
+    assert agree(one, some) and not agree(some, one | {"loss": one["loss"] + [[0], [0], [1]]})
     other = at_rounds(one, np.array([0, 2]))
     assert agree(one, other) and not agree(one, other | {"correct": other["correct"] + [[0], [1]]})
     longer = one | {"round": np.array([0, 3, 4]), "correct": one["correct"] + [[0], [1], [1]]}
     assert not agree(one, longer), "nothing but the start in common, which all trainings have"
     assert agree(one, at_rounds(one, np.array([0]))), "the start alone is that of every training"
+
+
+def test_losses_are_shortened_to_four_digits():
+    short = shortened(np.array([1 / 3, 1234.54, 7e-9, 0.0, NO_LOSS, np.inf, np.nan]))
+    assert short.dtype == np.float32 and short[:2].tolist() == [5461 / 2**14, 1234.5]
+    np.testing.assert_array_equal(short[3:], [0, NO_LOSS, np.inf, np.nan])
+    values = np.random.default_rng(0).lognormal(size=1000).astype(np.float32)
+    np.testing.assert_allclose(shortened(values), values, rtol=2**-13)
+    np.testing.assert_array_equal(shortened(shortened(values)), shortened(values))
+
+
+def test_losses_of_a_test_are_kept_all_or_not_at_all_and_those_of_the_first_always():
+    none = np.full((1, 2), NO_LOSS)
+    check_history(history() | {"loss": np.concatenate([history()["loss"][:2], none])})
+    for wrong in ([none, history()["loss"][1:]], [history()["loss"][:2], [[1.0, NO_LOSS]]]):
+        with pytest.raises(CorruptFile, match="loss has impossible values"):
+            check_history(history() | {"loss": np.concatenate(wrong)})
 
 
 def test_how_often_a_run_was_tested_throughout():

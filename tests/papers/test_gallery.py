@@ -34,6 +34,15 @@ def test_the_committed_gallery_is_what_is_written_from_the_committed_runs() -> N
     assert pages <= places
 
 
+def test_the_committed_runs_are_small() -> None:
+    """A megabyte an artefact of the five papers and 20 in all, which travel in the wheel and stay in every clone."""
+    sizes = {path.stem: path.stat().st_size for path in (FIGURES / "runs").glob("*.npz")}
+    assert sum(sizes.values()) < 20_000_000
+    of = {a.id: set(re.findall(r"\b[0-9a-f]{16}\b", (FIGURES / f"{a.id}.csv").read_text("utf-8"))) for a in WRITTEN}
+    large = {id: sum(map(sizes.get, runs)) for id, runs in of.items() if not id.startswith(("results/", "demo/"))}
+    assert large and {id: size for id, size in large.items() if size > 1_000_000} == {}
+
+
 @pytest.mark.parametrize("artefact", WRITTEN, ids=lambda artefact: artefact.id)
 def test_the_numbers_of_a_committed_page_are_those_of_the_committed_runs(artefact: Artefact, tmp_path: Path) -> None:
     """Nothing on a page is known on the machine alone that wrote it."""

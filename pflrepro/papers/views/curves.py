@@ -106,9 +106,10 @@ class Curves(Shown):
             values[place] = smoothed(kind.of(run.history), self.smooth)[tested]
             x[place] = self._x(run)[tested]
         mean, spread = mean_and_spread(values)
+        there = np.isfinite(mean)  # committed runs keep the losses of some tests, between which the line goes on
         level = self._level(kind, cell)
-        published = None if np.isnan(level) else np.full(len(rounds), level)
-        return Line(row.label, x.mean(0), mean, look, spread, published)
+        published = None if np.isnan(level) else np.full(there.sum(), level)
+        return Line(row.label, x.mean(0)[there], mean[there], look, spread[there], published)
 
     def _level(self, kind: Kind, cell: Cell) -> float:
         """The printed number that is a level of such curves, or NaN."""

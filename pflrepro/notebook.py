@@ -81,10 +81,10 @@ def duration(seconds: float) -> str:
     """Seconds as people read them.
 
     Example:
-        >>> duration(0.42), duration(75), duration(7300)
-        ('0.4 s', '1 min 15 s', '2 h 1 min')
+        >>> duration(0.42), duration(59.6), duration(75), duration(7300)
+        ('0.4 s', '1 min 0 s', '1 min 15 s', '2 h 1 min')
     """
-    if seconds < 60:
+    if seconds < 59.5:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

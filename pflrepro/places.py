@@ -32,16 +32,22 @@ def check_path(path: Any, source: str) -> None:
         raise UserError(f"{source} must name a folder, not {in_short(path)}")
 
 
-def named_folder(path: str | Path, source: str) -> Path:
-    """`path` with `~` resolved; it need not exist. `UserError` that names its `source` if no folder can have that name."""
+def at_home(path: str | Path, source: str) -> Path:
+    """`path` with `~` resolved; `UserError` that names its `source` for what can be no path."""
     check_path(path, source)
-    if "\0" in str(path):
+    if not str(path) or "\0" in str(path):
         raise UserError(f"{source} must name a folder, not {str(path)!r}")
     try:
-        folder = Path(path).expanduser()
-        taken = folder.exists() and not folder.is_dir()
+        return Path(path).expanduser()
     except RuntimeError:
         raise UserError(f"{source} is {str(path)!r}, but there is no such user, or none with a home folder") from None
+
+
+def named_folder(path: str | Path, source: str) -> Path:
+    """`path` with `~` resolved; it need not exist. `UserError` that names its `source` if no folder can have that name."""
+    folder = at_home(path, source)
+    try:
+        taken = folder.exists() and not folder.is_dir()
     except OSError as error:
         raise UserError(f"{source} cannot be looked into: {path}: {error.strerror or error}") from None
     if taken:

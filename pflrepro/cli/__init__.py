@@ -1,7 +1,6 @@
 """The command `pflrepro`: reads the command line, calls the package that does the work, prints one answer.
 
-Exit codes: 0 done, 1 a run failed (or `doctor` or `data verify` found something broken), 2 bad input, 75 stopped by SIGTERM or
-SIGHUP with all saved, 130 interrupted. Every message to the user is one line on standard error; with PFLREPRO_TRACEBACK=1 the
+Exit codes: see `EPILOG`. Every message to the user is one line on standard error; with PFLREPRO_TRACEBACK=1 the
 traceback is shown as well.
 """
 
@@ -31,8 +30,8 @@ examples:
 
 With --json, accuracies of runs are fractions in [0, 1], numbers of artefacts in the unit of their column, and a number that does
 not exist is null.
-Exit codes: 0 done, 1 a run failed or a check found something wrong, 2 bad input, 75 asked to end (SIGTERM)
-and all saved, 143 the same where nothing was trained, 130 interrupted (Ctrl-C).
+Exit codes: 0 done, 1 a run failed or a check found something wrong, 2 bad input, 75 asked to end (SIGTERM,
+SIGHUP) and all saved, 143 (129) the same where nothing was trained, 130 interrupted (Ctrl-C).
 PFLREPRO_TRACEBACK=1 shows the traceback behind an error message.
 """
 
@@ -56,6 +55,7 @@ def build_parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (default: this process's) and return the exit code; never raises for a user's mistake."""
+    _open_standard_streams()
     try:
         return _answer(sys.argv[1:] if argv is None else argv)
     except UserError as error:
@@ -73,6 +73,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         tell(": ".join(["interrupted", *map(str, interrupt.args)]))
         return INTERRUPTED
+
+
+def _open_standard_streams() -> None:
+    """A standard stream that whoever called us has closed leads nowhere, and its number to no file that is opened later."""
+    if sys.stdout is not None and sys.stderr is not None:
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115 (as long as the process)
 
 
 def _answer(argv: Sequence[str]) -> int:

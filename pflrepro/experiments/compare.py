@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property
 from html import escape
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from pflrepro.data.datasets import find
 from pflrepro.data.own import is_own
 from pflrepro.errors import UserError, in_short
 from pflrepro.experiments.files import canonical_json
+from pflrepro.experiments.history import moment
 from pflrepro.experiments.result import Run
 from pflrepro.markup import latex, records
 from pflrepro.metrics.accuracy import spread
@@ -24,7 +25,9 @@ from pflrepro.metrics.comparison import TURNS, holm, one_number, paired
 from pflrepro.metrics.intervals import Interval, over_seeds, over_weighted_clients
 from pflrepro.metrics.selection import Selected, check_enough, check_rule
 from pflrepro.notebook import display
-from pflrepro.style import new_figure, picture, style
+from pflrepro.style import picture
+from pflrepro.viz.lines import Line, LinePanel, at_common_rounds, line_figure, mean_and_spread
+from pflrepro.viz.looks import looks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,23 +109,14 @@ class Compared:
 
         Of seeds that stopped or were tested at different rounds it has the rounds of all.
         """
-        with style():
-            figure = new_figure(6.0, 3.6)
-            axes = figure.subplots()
-            for label, runs in self.runs.items():
-                rounds = reduce(np.intersect1d, [run.history["round"] for run in runs])
-                curves = [run.curve_after_training if after else run.curve for run in runs]
-                tested = [np.isin(run.history["round"], rounds) for run in runs]
-                values = 100 * np.array([curve[there] for curve, there in zip(curves, tested, strict=True)])
-                (line,) = axes.plot(rounds, values.mean(0), label=label)
-                if len(runs) > 1:
-                    low, high = values.mean(0) - values.std(0), values.mean(0) + values.std(0)
-                    axes.fill_between(rounds, low, high, alpha=0.2, linewidth=0, color=line.get_color())
-            moment = "after local training" if after else "before local training"
-            axes.set(xlabel="round", ylabel=f"{self.measured} {moment} (%)")
-            axes.xaxis.get_major_locator().set_params(integer=True)
-            axes.legend()
-        return figure
+        lines, drawn = [], looks([runs[0].experiment.algorithm for runs in self.runs.values()])
+        for look, (label, runs) in zip(drawn, self.runs.items(), strict=True):
+            rounds = [run.history["round"] for run in runs]
+            curves = [100 * (run.curve_after_training if after else run.curve) for run in runs]
+            values, x = at_common_rounds(rounds, curves, rounds)
+            mean, spread = mean_and_spread(values)
+            lines.append(Line(label, x[0], mean, look, spread))
+        return line_figure([LinePanel("", "round", f"{self.measured} {moment(after)} (%)", tuple(lines))], wide=True)
 
     def to_latex(self) -> str:
         """The table as LaTeX, two decimals, its rule and what the numbers are as comments; it wants the package booktabs.
@@ -156,6 +150,7 @@ class Compared:
         found, interval = spread(values), self._interval(runs, values)
         numbers = (found.mean, found.std if found.n > 1 else math.nan, interval.low, interval.high)
         kind = f"{interval.method}, {len(runs)} seeds" if len(runs) > 1 else f"bootstrap, {interval.n} clients"
+        kind = "none: one seed" if math.isnan(interval.low) else kind
         return dict(zip(ROW_COLUMNS, (*numbers, kind, len(runs), max(run.rounds for run in runs)), strict=True))
 
     def _interval(self, runs: Sequence[Run], values: Sequence[float]) -> Interval:

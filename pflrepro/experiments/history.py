@@ -87,15 +87,15 @@ class History(dict[str, np.ndarray]):
         columns |= {name: np.tile(self[name], tests) for name, (_, axes) in SCHEMA.items() if axes == "N"}
         return pd.DataFrame(columns)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Test accuracy over rounds, pooled over clients, before and after local training."""
+    def plot(self, ax: Axes | None = None, measured: str = "test accuracy") -> Axes:
+        """The accuracy over rounds, called `measured`, pooled over clients, before and after local training."""
         import matplotlib.pyplot as plt
 
         ax = plt.subplots()[1] if ax is None else ax
-        for words, curve in (("before", pooled(self)), ("after", pooled_after(self))):
+        for after, curve in ((False, pooled(self)), (True, pooled_after(self))):
             if not np.isnan(curve).all():
-                ax.plot(self["round"], 100 * curve, label=f"{words} local training")
-        ax.set(xlabel="round", ylabel="test accuracy (%)")
+                ax.plot(self["round"], 100 * curve, label=moment(after))
+        ax.set(xlabel="round", ylabel=f"{measured} (%)")
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.legend()
         return ax
@@ -121,6 +121,11 @@ class History(dict[str, np.ndarray]):
         ]
         names = ", ".join(self)
         return f"<p>{escape(repr(self))}</p>{records(lines)}<p>arrays: {names}</p>"
+
+
+def moment(after: bool) -> str:
+    """When a model is tested, in words."""
+    return "after local training" if after else "before local training"
 
 
 def _percent(share: float) -> str:

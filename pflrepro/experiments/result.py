@@ -125,8 +125,8 @@ class Run:
         return self.experiment.command
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Test accuracy over rounds, before and after local training."""
-        ax = self.history.plot(ax)
+        """Test accuracy over rounds, before and after local training; with `+validation` of the partition that on held-out samples."""
+        ax = self.history.plot(ax, self.experiment.data.measured)
         ax.set_title(self._title())
         return ax
 

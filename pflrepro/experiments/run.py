@@ -91,7 +91,8 @@ def run(
 def moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
     """The moments but the last, whose state is kept anyway; `UserError` for one that a run will not have."""
     if isinstance(keep, str) or not isinstance(keep, Iterable):
-        raise UserError(f"keep is a list of moments, such as keep=[{keep!r}], not {keep!r}")
+        one = keep if isinstance(keep, (str, int, float)) else "best"
+        raise UserError(f"keep is a list of moments, such as keep=[{one!r}], not {keep!r}")
     keep = [each if isinstance(each, str) else check_range("a round of keep", each, 0, integer=True) for each in keep]
     for moment in keep:
         if isinstance(moment, str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,11 +57,13 @@ class Browser(Displayed):
     """
 
     def __init__(self, source: Store | Runs, filter: dict[str, Any]) -> None:
-        if isinstance(source, Store):
-            frame, self._whose, self._read = listed(source.root), f" of {source.root}", source.get
-        else:
-            frame, self._whose, self._read = source.frame(), "", {run.id: run for run in source}.get
-        self.frame, self.runs = _chosen(frame, filter), Runs()
+        stored = isinstance(source, Store)
+        frame, self._whose = (listed(source.root), f" of {source.root}") if stored else (source.frame(), "")
+        fitting = _fitting(frame, filter)
+        self.frame, self.runs = frame.iloc[fitting].reset_index(drop=True), Runs()
+        # by its place: given runs of one id may differ in their rounds
+        given = [] if stored else [source[place] for place in fitting]
+        self._read = (lambda row: source.get(self.frame["id"][row])) if stored else given.__getitem__
         self.table = ITable(_shown(self.frame), **_look())
         self.after = widgets.Checkbox(description="after local training", indent=False)
         self._said = widgets.HTML(note(HEAD.format(count=len(self.frame), whose=self._whose)))
@@ -71,8 +73,8 @@ class Browser(Displayed):
         self.widget = widgets.VBox([self._said, self.table, self.after, self._picked, self._pictures])
 
     def pick(self, rows: Any) -> None:
-        """Show the runs of these lines of `frame`, as clicks on them do; `UserError` for a line that there is not."""
-        asked = list(rows)
+        """Show the runs of these lines of `frame`, as clicks on them do, or of one; `UserError` for a line that there is not."""
+        asked = list(rows) if isinstance(rows, Iterable) else [rows]
         for row in asked:
             if row not in self.frame.index:
                 raise UserError(f"no line {row!r} among the {len(self.frame)} of the frame")
@@ -80,8 +82,7 @@ class Browser(Displayed):
 
     def _draw(self) -> None:
         rows = self.table.selected_rows[:MOST]
-        ids = [self.frame["id"][row] for row in rows]
-        self.runs = Runs(run for id in ids if (run := self._read(id)) is not None)
+        self.runs = Runs(run for row in rows if (run := self._read(row)) is not None)
         gone = len(rows) - len(self.runs)
         said = [f"the first {MOST} of {len(self.table.selected_rows)} are drawn"] * (
             len(self.table.selected_rows) > MOST
@@ -111,14 +112,15 @@ def _source(runs: Any) -> Store | Runs:
     return Runs(given)
 
 
-def _chosen(frame: pd.DataFrame, filter: dict[str, Any]) -> pd.DataFrame:
+def _fitting(frame: pd.DataFrame, filter: dict[str, Any]) -> np.ndarray:
+    """The places of the lines that a filter leaves."""
     check_filter(filter)
     if not filter:
-        return frame
+        return np.arange(len(frame))
     asked = frame[list(filter)].astype(object)
     asked = asked.where(asked.notna(), None)  # in a column of numbers a frame has NaN for what is not set
     kept = [fits(line, filter) for line in asked.to_dict("records")]
-    return frame.loc[np.array(kept, bool)].reset_index(drop=True)  # an empty list would choose columns
+    return np.flatnonzero(kept)
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from pflrepro.algorithms.entries import ALGORITHMS, PLUGINS, VARIANTS
 from pflrepro.algorithms.lists import words
 from pflrepro.algorithms.registry import hyperparameters, options_of
 from pflrepro.checked import Between, Domain, domains
-from pflrepro.data.datasets import DATASETS
+from pflrepro.data.datasets import DATASETS, find
 from pflrepro.data.heterogeneity import heterogeneity
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import KINDS, parse
@@ -89,7 +89,7 @@ class Explorer(Displayed):
         self.runs: list[Run] = []
         self.training: Training | None = None
         self._lines: dict[str, list[Run]] = {}  # label -> runs, one a seed
-        self._settling, self._drawn = False, 1
+        self._settling, self._drawn, self._dealt = False, 1, False
         check_how(how)
         Experiment.for_dataset(algorithm, dataset)  # refuses what there is not
         arrays_of(dataset, data_root)
@@ -172,7 +172,7 @@ class Explorer(Displayed):
 
     def _preset(self) -> None:
         """Partition, clients and protocol as the data set's preset has them; few rounds."""
-        preset = DATASETS[self.dataset.value].preset
+        preset = find(self.dataset.value).preset
         try:
             grouped = arrays_of(self.dataset.value, self.data_root).group is not None
         except UserError as error:  # a file that went or broke since the list was made
@@ -195,7 +195,7 @@ class Explorer(Displayed):
 
     def _new_kind(self) -> None:
         """Controls for the numbers of the partition's kind, and its own least size; as in the preset where it has that kind."""
-        kind, spec = KINDS[self.kind.value], DATASETS[self.dataset.value]
+        kind, spec = KINDS[self.kind.value], find(self.dataset.value)
         preset = spec.preset
         known, usual = domains(kind), parse(preset.partition)
         starts = {name: FIRST[known[name].kind.__name__] for name in kind.fields()}
@@ -227,14 +227,14 @@ class Explorer(Displayed):
         if self._settling:
             return
         try:
-            self._bubbles.value = self._picture()
+            self._bubbles.value, self._dealt = self._picture(), True
         except UserError as error:
-            self._bubbles.value = note(str(error), wrong=True)
+            self._bubbles.value, self._dealt = note(str(error), wrong=True), False
         self._tell()
 
     def _picture(self) -> str:
         parts = partition_of(self._for_method("fedavg").data, self.data_root)
-        counts = parts.counts(classes=DATASETS[self.dataset.value].classes).cpu().numpy()
+        counts = parts.counts(classes=find(self.dataset.value).classes).cpu().numpy()
         sizes, held = counts.sum(1), (counts > 0).sum(1)
         line = (
             f"{len(sizes)} clients with {sizes.min():,} to {sizes.max():,} samples and {held.min()} to {held.max()} classes; "
@@ -257,7 +257,7 @@ class Explorer(Displayed):
 
     def _for_method(self, algorithm: str, **more: Any) -> Experiment:
         how = {"partition": self.partition, "clients": self.clients.value, "seed": self.seed.value}
-        kind, preset = KINDS[self.kind.value], DATASETS[self.dataset.value].preset
+        kind, preset = KINDS[self.kind.value], find(self.dataset.value).preset
         if self.least.value != (kind.default_min_size if kind.own_minimum else preset.min_size):
             how["min_size"] = self.least.value
         return Experiment.for_dataset(algorithm, self.dataset.value, **how, **values(self.protocol), **more)
@@ -285,7 +285,7 @@ class Explorer(Displayed):
             self._command.value, wrong = code(self.experiment.command), False
         except UserError as error:
             self._command.value, wrong = note(str(error), wrong=True), True
-        self.start.disabled = wrong or self.training is not None
+        self.start.disabled = wrong or not self._dealt or self.training is not None
 
     # ---- a run ---------------------------------------------------------------------------------------------------------------
     def run(self) -> None:
@@ -336,7 +336,7 @@ class Explorer(Displayed):
             self._drawn = len(curve)
             name = training.experiment.algorithm
             line = Line(name, curve[:, 0], 100 * curve[:, 1], look(name))
-            panel = LinePanel("", "round", "test accuracy (%)", (line,))
+            panel = LinePanel("", "round", f"{training.experiment.data.measured} (%)", (line,))
             self._live.value = image(lambda: line_figure([panel]), "the curve so far")
 
     def _finish(self) -> None:
@@ -352,11 +352,11 @@ class Explorer(Displayed):
         found = training.run
         self._state.value = note(f"{found.rounds} rounds, best {100 * found.accuracy():.1f} %, run {found.id[:8]}")
         self.runs = [*(run for run in self.runs if run.experiment != found.experiment), found]
-        self._settling, shown = True, {run.id for name in self.chosen.value for run in self._lines[name]}
+        self._settling, shown = True, [run.experiment for name in self.chosen.value for run in self._lines[name]]
         self._lines = Compared(self.runs).runs
         self.chosen.options = list(self._lines)
-        shown.add(found.id)
-        self.chosen.value = [name for name, runs in self._lines.items() if any(run.id in shown for run in runs)]
+        shown.append(found.experiment)
+        self.chosen.value = [name for name, each in self._lines.items() if any(run.experiment in shown for run in each)]
         self._settling, self._results.layout.display = False, ""
         self._show_results()
 

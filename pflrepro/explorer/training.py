@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pflrepro.errors import Paused, RunFailed, UserError, unknown
-from pflrepro.experiments.callbacks import Callback
+from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
 from pflrepro.experiments.result import Run
-from pflrepro.experiments.run import run
+from pflrepro.experiments.run import moments, run
 from pflrepro.experiments.training import Machine
 
 GIVEN = ("experiments", "store", "data_root", "progress")  # arguments of `pflrepro.run` that are not passed on
@@ -26,6 +26,8 @@ def check_how(how: Mapping[str, Any]) -> None:
             raise UserError(f"{said}; what is trained is set by controls, such as explorer.clients.value = 5")
     of_machine = ("backend", "device", "workers", "memory", "checkpoint_every")
     Machine(**{name: how[name] for name in of_machine if name in how})
+    moments(how.get("keep", ()), [])
+    Watching(how.get("callbacks", ()))
 
 
 class Training(Callback):

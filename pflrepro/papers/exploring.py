@@ -81,15 +81,16 @@ class CellExplorer(Displayed):
 
     def _about(self, cell: Cell) -> str:
         study = self.study
-        verdict = cell.verdict(study.artefact, study.outcomes)
+        verdict, over = cell.verdict(study.artefact, study.outcomes), study.artefact.spread
         low, high, interval = cell.interval()
         found = {
-            cell.measure.title: mean_and_spread(cell.ours, cell.spread, cell.digits) or NOTHING,
+            cell.measure.title: mean_and_spread(cell.ours, cell.spread_over(over), cell.digits) or NOTHING,
             "unit": cell.measure.unit,
             "95 % interval": f"{number(low, cell.digits)} to {number(high, cell.digits)}, {interval}"
             if interval
             else "",
-            "published": mean_and_spread(cell.published, cell.published_std, cell.digits),
+            "published": mean_and_spread(cell.published, cell.published_std, cell.digits, cell.spread_digits),
+            "±": f"spread over {'clients' if over == 'clients' else 'seeds (published: trials)'}",
             "verdict": f"{verdict}: {VERDICTS[verdict]}",
             "why not more": cell.reason,
             "what is trained": f"{study.setting(cell.column).label}; {study.fidelity(cell.column)}",

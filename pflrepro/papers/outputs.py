@@ -21,7 +21,7 @@ from pflrepro.papers.result import VERDICTS, marked
 from pflrepro.papers.showing import OWN_CLAIMS, Tables, caption, claims, own_claims
 from pflrepro.papers.studied import Studied
 from pflrepro.papers.texts import markdown
-from pflrepro.places import check_path
+from pflrepro.places import at_home, check_path
 from pflrepro.style import style
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("pflrepro.papers")
 
 
-def folder(out: str | Path = "") -> Path:
+def folder(out: str | Path = "", source: str = "out") -> Path:
     """Where outputs go: `out`, or where nothing is asked for `outputs` of the checkout, else of the current folder.
 
-    `UserError` for what is no name of a folder.
+    `UserError` for what is no name of a folder, of the argument `source`.
     """
-    check_path(out, "out")
-    return Path(out) if str(out) else (checkout() or Path.cwd()) / "outputs"
+    check_path(out, source)
+    return at_home(out, source) if str(out) else (checkout() or Path.cwd()) / "outputs"
 
 
 def write(study: Studied, out: str | Path = "") -> list[Path]:

@@ -75,19 +75,30 @@ def value(mean: float, spread: float = math.nan, sign: bool = False) -> str:
     return plus + mean_and_spread(mean, spread, digits).translate(_MINUS)
 
 
-def curve(runs: Sequence[Run], width: int, height: int) -> str:
-    """The accuracies of runs over rounds, one line a run, in a small picture from their smallest to their largest; or nothing."""
+def as_printed(mean: float, spread: float) -> str:
+    """A published number with its spread, with no digit that is not printed: `11.4 ± 4`."""
+    if math.isnan(mean):
+        return ""
+    return " ± ".join(f"{each:.10g}" for each in (mean, spread) if not math.isnan(each)).translate(_MINUS)
+
+
+def curve(runs: Sequence[Run], width: int, height: int, rounds: float = math.inf) -> str:
+    """The accuracies of runs over `rounds`, one line a run, in a small picture from their smallest to their largest; or nothing."""
     if not runs:
         return ""
-    every = np.concatenate([run.curve for run in runs])
-    low, high, last = float(np.nanmin(every)), float(np.nanmax(every)), max(run.rounds for run in runs)
+    shown = [run.history["round"] <= rounds for run in runs]
+    tested = [run.history["round"][there] for run, there in zip(runs, shown, strict=True)]
+    curves = [run.curve[there] for run, there in zip(runs, shown, strict=True)]
+    every = np.concatenate(curves)
+    low, high, last = float(np.nanmin(every)), float(np.nanmax(every)), max(int(each[-1]) for each in tested)
     lines = []
-    for run in runs:
-        places = np.unique(np.linspace(0, len(run.curve) - 1, POINTS).astype(int))
-        x = 1 + (width - 2) * run.history["round"][places] / max(last, 1)
-        y = height - 1 - (height - 2) * (run.curve[places] - low) / ((high - low) or 1.0)
+    for at, values in zip(tested, curves, strict=True):
+        places = np.unique(np.linspace(0, len(values) - 1, POINTS).astype(int))
+        x = 1 + (width - 2) * at[places] / max(last, 1)
+        y = height - 1 - (height - 2) * (values[places] - low) / ((high - low) or 1.0)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if math.isfinite(b))
         lines.append(f'<polyline points="{points}"/>')
-    said = f"test accuracy from {100 * low:.1f} to {100 * high:.1f} % over {last} rounds"
+    measured = " and ".join(dict.fromkeys(run.experiment.data.measured for run in runs))
+    said = f"{measured} from {100 * low:.1f} to {100 * high:.1f} % over {last} rounds"
     size = f'width="{width}" height="{height}"'
     return f'<svg class="curve" {size} role="img" aria-label="{said}"><title>{said}</title>{"".join(lines)}</svg>'

@@ -91,6 +91,6 @@ def select(name: str | None = None) -> list[Artefact]:
         return list(ARTEFACTS.values())
     if name in PAPERS:
         return [artefact for artefact in ARTEFACTS.values() if artefact.paper == name]
-    if "/" not in name:
+    if not isinstance(name, str) or "/" not in name:
         raise unknown("paper", name, PAPERS)
     return [find(name)]

@@ -57,7 +57,7 @@ def reproduce(
         figures: outputs go to `<figures>/<paper>/`; default: where a notebook's go (`outputs`), so that the committed ones stay.
         launcher: where what is missing is trained, see `pflrepro.sweep`; default: here.
     """
-    artefact, figures = find(artefact), named_folder(folder(figures), "figures")
+    artefact, figures = find(artefact), named_folder(folder(figures, "figures"), "figures")
     values = _values(artefact, scale, dict(parameters or {}), figures, store)
     _check_folder(figures / artefact.paper)
     source = notebooks.notebook_path(artefact.notebook)

@@ -99,14 +99,16 @@ class Cell:
         unit = f" {self.measure.unit}" if self.measure.unit else ""
         seeds = f"{unit} of {span([len(self.runs)], 'run')}"
         ours = self._said(self.ours, self.spread) + seeds if self.runs else "not run"
-        printed = self._said(self.published, self.published_std)
+        printed = self._printed
         return f"Cell({self.row.label}, {self.column.setting.label}: published {printed}, {self._whose} {ours})"
 
     def _repr_html_(self) -> str:
         low, high, kind = self.interval()
         rows = {
-            "published": f"{self._said(self.published, self.published_std)} ({_source(self.printed)})",
-            self._whose: self._said(self.ours, self.spread) if self.runs else "not run",
+            "published": f"{self._printed} ({_source(self.printed)})",
+            self._whose: self._said(self.ours, self.spread) + (", ± over seeds" if len(self.numbers) > 1 else "")
+            if self.runs
+            else "not run",
             "95 % interval": "" if math.isnan(low) else f"{number(low)} to {number(high)} ({kind})",
             "fidelity": FIDELITIES[self.fidelity],
             "why not all": self.reason,
@@ -123,6 +125,10 @@ class Cell:
 
     def _said(self, mean: float, spread: float) -> str:
         return mean_and_spread(mean, spread, self.digits) or "none"
+
+    @property
+    def _printed(self) -> str:
+        return mean_and_spread(self.published, self.published_std, self.digits, self.spread_digits) or "none"
 
     @property
     def digits(self) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pflrepro.atomic import replacing
 from pflrepro.errors import UserError
 from pflrepro.papers.artefact import FIDELITIES, paper_of
-from pflrepro.papers.page_parts import curve, details, link, small, table, value, verdict
+from pflrepro.papers.page_parts import as_printed, curve, details, link, small, table, value, verdict
 from pflrepro.papers.registry import LINKS, PAPERS
 from pflrepro.papers.result import NOT_RUN, VERDICTS, marked
 from pflrepro.papers.scoring import EXACT, FULL, LESS, OUTCOMES, SHARES, ScoreCard, by_paper, status
@@ -37,7 +37,9 @@ INTRODUCTION = (
     "deviation over seeds), a 95 % interval, the number of seeds n, the scale and fidelity it was made at, a verdict, and its runs "
     "with their curves. What was not run says so."
 )
-ABOUT_RUNS = "Curves: test accuracy pooled over clients, before local training, over rounds, from its smallest to its largest value."
+ABOUT_RUNS = (
+    "Curves: accuracy pooled over clients, before local training, over rounds, from its smallest to its largest value."
+)
 BARS = {FULL: "full", LESS: "less", EXACT: "exact", LOST: "none", NOT_RUN: "none"}  # the colour of a part of a bar
 
 
@@ -194,7 +196,7 @@ def _cells(cells: pd.DataFrame, runs: Mapping[str, Run]) -> str:
 
 
 def _cell(cell: Any, runs: Mapping[str, Run]) -> list[str]:
-    published, ours = value(cell.published, cell.published_std), value(cell.ours, cell.spread)
+    published, ours = as_printed(cell.published, cell.published_std), value(cell.ours, cell.spread)
     interval = "" if math.isnan(cell.low) else f"{value(cell.low)} to {value(cell.high)}{small(cell.interval)}"
     known = [str(cell.n or ""), escape(cell.scale), escape(cell.fidelity)] if cell.scale else ["", "", ""]
     links = " ".join(link(f"#run-{id}", f"<code>{id[:SHOWN_ID]}</code>") for id in cell.runs.split())
@@ -205,7 +207,7 @@ def _cell(cell: Any, runs: Mapping[str, Run]) -> list[str]:
         interval,
         *known,
         verdict(cell.verdict, VERDICTS.get(cell.verdict, "")) + small(cell.reason),
-        curve([runs[id] for id in cell.runs.split()], 84, 22),
+        curve([runs[id] for id in cell.runs.split()], 84, 22, cell.rounds),
         links,
     ]
 

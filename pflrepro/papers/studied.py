@@ -291,7 +291,7 @@ class Studied:
         """The command that makes this study."""
         seeds = f" --seeds {self.asked_seeds}" if self.asked_seeds is not None else ""
         keys = ",".join(self.artefact.row(name).key for name in self.methods)
-        methods = f" --methods {keys}" if keys else ""
+        methods = f" --methods {shlex.quote(keys)}" if keys else ""
         keys = ",".join(column.key for column in self.trained_columns) if self.asked_columns else ""
         columns = f" --columns {shlex.quote(keys)}" if keys else ""
         own = [self.artefact.row(key) for key in self.also]

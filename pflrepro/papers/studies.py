@@ -77,6 +77,9 @@ class Study(Studied):
     ) -> None:
         paper = find(artefact)
         own = tuple(_own_row(name, paper) for name in words("also", also))
+        keys = [row.key for row in own]
+        if twice := [key for key in dict.fromkeys(keys) if keys.count(key) > 1]:
+            raise UserError(f"also has {', '.join(map(repr, twice))} several times, which are one row")
         places = {"store": store, "data_root": data_root or None, "device": device}
         chosen = {name: words(name, given) for name, given in (("methods", methods), ("columns", columns))}
         super().__init__(paper, scale, seeds=seeds, also=own, revives=revives, **chosen, **places)

@@ -39,7 +39,8 @@ def bar_figure(drawn: Sequence[NumberPanel], strong: Collection[str] = ()) -> Fi
                     axis.barh(place, each.ours, height=0.7, label=f"_{each.row}", **fill)
                     axis.errorbar(each.ours, place, xerr=whisker(spread), color=BLACK, capsize=2, elinewidth=0.8)
                     end = np.nanmax([each.ours + spread, each.published])
-                    axis.annotate(f"{each.ours:.3g}", (end, place), (4, 0), **_BESIDE)
+                    text = f"{each.ours:,.0f}" if abs(each.ours) >= 1000 else f"{each.ours:.3g}"
+                    axis.annotate(text, (max(end, 0.0), place), (4, 0), **_BESIDE)
                     ends += [each.ours - spread, end]
                 elif math.isnan(each.published):
                     axis.annotate("not run", (0.0, place), (4, 0), color=GREY, **_BESIDE)
@@ -49,7 +50,7 @@ def bar_figure(drawn: Sequence[NumberPanel], strong: Collection[str] = ()) -> Fi
             axis.set_yticks(range(len(panel.numbers)), [each.row for each in panel.numbers])
             for label in axis.get_yticklabels():
                 label.set_fontweight("bold" if label.get_text() in strong else "normal")
-            axis.set(title=title, xlabel=xlabel, xlim=(1.18 * min(ends), 1.18 * max(ends) or 1.0))
+            axis.set(title=title, xlabel=xlabel, xlim=(1.18 * min(ends), 1.18 * max(ends) or -0.18 * min(ends) or 1.0))
             axis.grid(axis="y", visible=False)
             axis.set_ylim(len(panel.numbers) - 0.5, -0.5)
         if printed:

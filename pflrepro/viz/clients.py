@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from pflrepro.errors import UserError
 from pflrepro.style import MARKERS, PAGE, new_figure, style
-from pflrepro.viz.panels import legend, panels
+from pflrepro.viz.panels import filled, legend, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,10 +26,13 @@ class ClientCurves(NamedTuple):
     sizes: np.ndarray
 
 
-def client_map(runs: Mapping[str, ClientCurves]) -> Figure:
+def client_map(runs: Mapping[str, ClientCurves], measured: str = "test accuracy") -> Figure:
     """One map a run: a line a client, those with the most training data on top, a column a test; the brighter, the more accurate.
 
     `UserError` without a run.
+
+    Args:
+        measured: what the accuracies are called.
     """
     if not runs:
         raise UserError("there is no run to draw")
@@ -36,9 +40,10 @@ def client_map(runs: Mapping[str, ClientCurves]) -> Figure:
     down = math.ceil(len(runs) / across)
     with style():
         most = max(len(each.sizes) for each in runs.values())
-        figure = new_figure(PAGE, down * min(3.6, 0.9 + 0.09 * max(most, 10)))
+        titles, above = filled(list(runs), across + 1, wide=True)  # the clients' names take the room of one more
+        figure = new_figure(PAGE, down * (min(3.6, 0.9 + 0.09 * max(most, 10)) + above))
         cells = figure.subplots(down, across, squeeze=False)
-        for panel, (label, run) in zip(cells.flat, runs.items(), strict=False):
+        for panel, title, run in zip(cells.flat, titles, runs.values(), strict=False):
             order = np.argsort(run.sizes, kind="stable")
             edges = np.concatenate(
                 [run.rounds[:1] - 0.5, (run.rounds[1:] + run.rounds[:-1]) / 2, run.rounds[-1:] + 0.5]
@@ -48,24 +53,24 @@ def client_map(runs: Mapping[str, ClientCurves]) -> Figure:
             drawn = panel.pcolormesh(edges, places, shown, vmin=0, vmax=100, cmap="viridis", rasterized=True)
             panel.grid(False)
             panel.xaxis.get_major_locator().set_params(integer=True)
-            panel.set(title=label, xlabel="round")
+            panel.set(title=title, xlabel="round")
             if panel in cells[:, 0]:
                 panel.set_ylabel("client (training samples)")
             step = max(1, len(order) // 10)
             panel.set_yticks(range(0, len(order), step), [f"{one} ({run.sizes[one]:,})" for one in order[::step]])
         for panel in list(cells.flat)[len(runs) :]:
             panel.remove()
-        figure.colorbar(drawn, ax=list(cells.flat)[: len(runs)], label="test accuracy (%)", fraction=0.05, pad=0.02)
+        figure.colorbar(drawn, ax=list(cells.flat)[: len(runs)], label=f"{measured} (%)", fraction=0.05, pad=0.02)
     return figure
 
 
-def size_scatter(runs: Mapping[str, ClientCurves]) -> Figure:
-    """Every client's accuracy in its run's last test against its training samples, a mark a client."""
+def size_scatter(runs: Mapping[str, ClientCurves], measured: str = "test accuracy") -> Figure:
+    """Every client's accuracy, called `measured`, in its run's last test against its training samples, a mark a client."""
     with style():
         figure, (panel,) = panels(1, 2.6, list(runs), wide=True)
         for place, (label, run) in enumerate(runs.items()):
             marker = MARKERS[place % len(MARKERS)]
             panel.plot(run.sizes, 100 * run.accuracy[-1], marker, label=label, ms=5, alpha=0.75, mew=0)
-        panel.set(xlabel="training samples of the client", ylabel="test accuracy (%)", ylim=(-4, 104))
+        panel.set(xlabel="training samples of the client", ylabel=textwrap.fill(f"{measured} (%)", 24), ylim=(-4, 104))
         legend(figure, [panel])
     return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,21 +59,23 @@ class LinePanel:
     log: bool = False
 
 
-def line_figure(drawn: Sequence[LinePanel], measured: bool = False, across: int = 3) -> Figure:
+def line_figure(drawn: Sequence[LinePanel], measured: bool = False, across: int = 3, wide: bool = False) -> Figure:
     """The panels with one legend.
 
     `UserError` without a line.
 
     Args:
         measured: x are single settings, every one marked, with whiskers in place of a band.
+        wide: a single panel is as wide as a page, and higher: for a screen.
     """
     labels = list(dict.fromkeys(line.label for panel in drawn for line in panel.lines))
     if not labels:
         raise UserError("there is no curve to draw")
-    wide = len(labels) > MANY
+    height = 2.8 if wide and len(drawn) == 1 else 2.1
+    wide = wide or len(labels) > MANY
     titles, above = filled([panel.title for panel in drawn], across, wide)
     with style():
-        figure, axes = panels(len(drawn), 2.1 + above, labels, across, wide)
+        figure, axes = panels(len(drawn), height + above, labels, across, wide)
         for axis, panel, title in zip(axes, drawn, titles, strict=True):
             # The first line of a panel is plain where its colour tells it from the others.
             inks = [line.look.ink for line in panel.lines]
@@ -82,6 +85,8 @@ def line_figure(drawn: Sequence[LinePanel], measured: bool = False, across: int 
             axis.set(title=title, xlabel=panel.xlabel, ylabel=textwrap.fill(panel.ylabel, 24))
             if panel.log:
                 axis.set_xscale("log")
+            elif panel.xlabel == "round":
+                axis.xaxis.get_major_locator().set_params(integer=True)
             if measured:
                 _ticks(axis, panel)
             if panel.zoom:
@@ -139,6 +144,20 @@ def window(lines: Sequence[Line]) -> tuple[float | None, float | None]:
     lasts = [float(line.y[np.isfinite(line.y)][-1]) for line in known]  # a method that collapses stays in view
     low = max(0.0, min(*ends, *lasts) - MARGIN)
     return low, max(ends) + 0.05 * (max(ends) - low)
+
+
+def at_common_rounds(rounds: Sequence[np.ndarray], *curves: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Of each of `curves`, one array [E_s] a seed, what it has at the rounds that all seeds were tested after: [S, E].
+
+    Where one seed ends before another, a mean over those left would jump to the level of those that go on.
+
+    Example:
+        >>> at_common_rounds([np.array([0, 1, 2]), np.array([0, 2])], [np.array([1, 5, 9]), np.array([2, 8])])[0].tolist()
+        [[1, 9], [2, 8]]
+    """
+    common = reduce(np.intersect1d, rounds)
+    places = [np.isin(tested, common) for tested in rounds]
+    return [np.array([each[there] for each, there in zip(curve, places, strict=True)]) for curve in curves]
 
 
 def smoothed(values: np.ndarray, width: int) -> np.ndarray:

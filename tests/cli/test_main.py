@@ -253,6 +253,15 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("words", "closed", "code"), [("papers", ">&-", 0), ("papers", "2>&-", 0), ("nonsense", ">&- 2>&-", 2)]
+)
+def test_a_closed_standard_stream_leads_nowhere(words: str, closed: str, code: int) -> None:
+    program = f"{sys.executable} -m pflrepro list {words} {closed}"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (code, "") and bool(done.stdout) == (closed == "2>&-")
+
+
 def test_a_terminal_without_unicode_gets_its_answer(tmp_path: Path) -> None:
     shown = command("list", "artefacts", "--long", PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")

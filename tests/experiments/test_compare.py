@@ -142,6 +142,19 @@ def test_turns_of_one_test_set_are_no_sample_of_clients() -> None:
     assert math.isnan(found.table.loc["fedavg", "low"])
 
 
+def test_many_curves_are_told_apart_and_their_names_stand_below() -> None:
+    rows = [[0, 0, 0], [5, 15, 0]]
+    names = [
+        *("fedavg", "local", "fedprox", "scaffold", "moon", "ditto", "apfl", "fedper", "fedrep", "fedbabu"),
+        "fedavg",
+    ]
+    runs = [finished(rows, 0, name) for name in names[:-1]]
+    figure = compare({"a label of one's own": runs[:1], **{run.experiment.algorithm: [run] for run in runs}}).curves()
+    [axes] = figure.axes
+    assert len({(line.get_color(), line.get_marker()) for line in axes.lines}) == len(names)
+    assert axes.get_legend() is None and len(figure.legends[0].get_texts()) == len(names)
+
+
 def test_accuracies_on_held_out_training_samples_are_called_so() -> None:
     row = [[9, 28, 0]]
     held = [finished(row, algorithm=name, partition="iid+validation=0.2") for name in ("fedavg", "local")]

@@ -99,6 +99,15 @@ def test_runs_that_are_given_are_browsed_like_a_stores(store: pflrepro.Store) ->
             pflrepro.browse(wrong)
 
 
+def test_of_two_runs_of_one_id_each_line_is_its_own(store: pflrepro.Store) -> None:
+    long = store.runs()[0]
+    short = store.answer(long.id, long.experiment.with_settings(rounds=1))
+    browser = pflrepro.browse([short, long])
+    for line, run in enumerate((short, long)):
+        browser.pick(line)
+        assert [each.rounds for each in browser.runs] == [run.rounds] == [browser.frame["tested_rounds"][line]]
+
+
 def test_a_filter_is_that_of_select(store: pflrepro.Store) -> None:
     assert set(pflrepro.browse(store, algorithm="fed*").frame["algorithm"]) == {"fedavg"}
     assert len(pflrepro.browse(store, seed=[0], dataset="digits").frame) == 2

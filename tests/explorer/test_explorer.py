@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import pflrepro
@@ -63,9 +64,9 @@ def test_a_preset_keeps_the_options_of_its_partition(explorer: Explorer, monkeyp
 
 def test_what_cannot_be_is_said_and_not_run(explorer: Explorer) -> None:
     explorer.least.value = 1000
-    assert "3 clients with min_size = 1000" in text(explorer._bubbles.value)
+    assert "3 clients with min_size = 1000" in text(explorer._bubbles.value) and explorer.start.disabled
     explorer.least.value = 10
-    assert "img" in explorer._bubbles.value
+    assert "img" in explorer._bubbles.value and not explorer.start.disabled
     explorer.method.value, explorer.plugin.value = "local", "fedbr"
     assert explorer.start.disabled and "local+fedbr" in text(explorer._command.value)
     explorer.run()
@@ -103,6 +104,23 @@ def test_runs_are_laid_over_each_other(explorer: Explorer) -> None:
     explorer.run()
     explorer.wait()
     assert len(explorer.runs) == 2  # the same again is the same run
+    explorer.chosen.value = ()
+    explorer.protocol["rounds"].value = 2
+    explorer.run()
+    explorer.wait()
+    assert [explorer._lines[name][0].rounds for name in explorer.chosen.value] == [2], "the one taken out stays out"
+
+
+def test_data_of_ones_own_are_explored(tmp_path) -> None:
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(60, 5)).astype(np.float32), np.arange(60) % 3
+    np.savez(tmp_path / "mine.npz", x=x, y=y)
+    explorer = pflrepro.explore(f"file:{tmp_path / 'mine.npz'}", store=tmp_path, backend="loop", workers=1)
+    explorer.clients.value, explorer.least.value, explorer.protocol["rounds"].value = 3, 0, 1
+    assert "3 clients with" in text(explorer._bubbles.value)
+    explorer.run()
+    explorer.wait()
+    assert [run.experiment.data.dataset for run in explorer.runs] == [explorer.dataset.value]
 
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(explorer: Explorer, monkeypatch) -> None:
@@ -187,6 +205,9 @@ def test_what_there_is_not_is_refused_at_once(tmp_path) -> None:
         ({"backend": "fast"}, "unknown backend 'fast'; valid: "),
         ({"workers": 0}, "workers must be a whole number >= 1, not 0"),
         ({"checkpoint_every": -1}, "checkpoint_every must be a number >= 0, not -1"),
+        ({"keep": None}, r"keep is a list of moments, such as keep=\['best'\], not None"),
+        ({"keep": ["first"]}, "unknown moment 'first'; valid: last, best"),
+        ({"callbacks": print}, "callbacks is a list of callbacks, also of one, not <built-in function print>"),
     ],
 )
 def test_what_a_run_would_refuse_is_refused_at_once(tmp_path, how, said: str) -> None:

@@ -83,6 +83,8 @@ def test_finding_by_id_paper_and_not_at_all() -> None:
     assert papers.select() == list(papers.ARTEFACTS.values())
     with pytest.raises(UserError, match=r"unknown artefact 'dbe/table55'; valid: dbe/table5"):
         papers.find("dbe/table55")
+    with pytest.raises(UserError, match="unknown paper 5; valid: "):
+        papers.select(5)
     with pytest.raises(UserError, match=r"unknown paper 'gpf'; valid: gpfl"):
         papers.select("gpf")
     with pytest.raises(UserError, match=r"unknown scale of demo/digits 'paper'; valid: "):

@@ -214,3 +214,10 @@ def test_a_place_that_cannot_be_written_to_is_named(shown: Study, tmp_path: Path
         shown.write(tmp_path / "file")
     with pytest.raises(UserError, match="out must name a folder, not 5"):
         shown.write(5)
+
+
+def test_a_place_at_home(shown: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert outputs.folder("~/figures") == tmp_path / "figures"
+    with pytest.raises(UserError, match="out is '~nobody-here/x', but there is no such user"):
+        outputs.folder("~nobody-here/x")

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -87,6 +88,24 @@ def test_every_cell_has_numbers_verdict_and_runs_or_says_that_it_was_not_run(stu
     assert "2 of 6 cells at scale paper; claims: 1 ✓ kept" in text
 
 
+def test_the_curve_of_a_cell_ends_with_the_cell_s_rounds(study: Study) -> None:
+    run = study.cells["fedavg", "skewed"].runs[0]
+    last = run.history["round"][-1]
+    assert f"over {last} rounds" in page_parts.curve([run], 84, 22)
+    assert f"% over {run.history['round'][2]} rounds" in page_parts.curve([run], 84, 22, float(last) - 1.5)
+    held = replace(
+        run, experiment=replace(run.experiment, data=replace(run.experiment.data, partition="iid+validation=0.1"))
+    )
+    assert "validation accuracy from" in page_parts.curve([held], 84, 22)
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "text"), [(11.4, 4.0, "11.4 ± 4"), (97.69, math.nan, "97.69"), (math.nan, math.nan, "")]
+)
+def test_a_published_number_has_no_digit_that_is_not_printed(mean: float, spread: float, text: str) -> None:
+    assert page_parts.as_printed(mean, spread) == text
+
+
 def test_an_empty_store_has_a_page_too(study: Study, tmp_path: Path) -> None:
     text = page(scoring.score_card(store=Store(tmp_path / "none", behind=tmp_path / "none")))
     Checked(text)
@@ -100,6 +119,8 @@ def test_the_page_is_written_into_a_folder(study: Study, tmp_path: Path) -> None
     assert [each.name for each in path.parent.iterdir()] == ["index.html"]
     with pytest.raises(UserError, match=r"--html must name a folder, not the file .*index\.html"):
         write_page(card, path)
+    with pytest.raises(UserError, match="--html must name a folder, not ''"):
+        write_page(card, "")
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,19 @@ def test_where_less_is_better_the_least_is_best_and_equals_share_a_place(store) 
     assert notes[0] == "wrong answers in %"
 
 
+def test_of_three_numbers_with_two_alike_the_best_are_marked_and_of_three_alike_none(store) -> None:
+    scales = (Scale("paper", ""),)
+    for last, marked in ((50, ["**20.00**", "**20.00**", "<u>10.00</u>"]), (100, ["20.00"] * 3)):
+        made = make_artefact(
+            rows=METHODS[:3], columns=(column("w", SKEWED, ACCURACY, label="right"),), claims=(), scales=scales
+        )
+        found = Study(made, "paper", store=store)
+        for method, percent in (("fedavg", 20), ("ditto", 20), ("fedrep", last // 5)):
+            fill(found, method, "w", [10, percent, 5, 5, 5])
+        ((table, _),) = found.table().tables
+        assert table.iloc[:, 1].tolist() == marked
+
+
 def test_other_data_are_named_in_the_header_and_not_subtracted(store) -> None:
     scales = (Scale("fast", "", rounds=2, instead={"skewed": PAIRS}, columns=("skewed",)),)
     found = Study(make_artefact(scales=scales, claims=()), "fast", store=store)

@@ -208,6 +208,10 @@ def test_a_row_of_ones_own_has_its_options(make) -> None:
     assert (tuned.label, tuned.options, plain.options) == ("fedprox mu=0.5", (("mu", 0.5),), ())
     assert found.experiments(tuned, found.artefact.columns[0])[0].options == (("mu", 0.5),)
     assert found.command.endswith(" --also 'fedprox mu=0.5' --also fedprox")
+    asked = make("paper", make_artefact(), also="fedprox mu=0.5", methods="fedprox mu=0.5")
+    assert "--methods 'fedprox mu=0.5' --also" in asked.command
+    with pytest.raises(UserError, match="also has 'fedprox' several times, which are one row"):
+        make("paper", make_artefact(), also=["fedprox", "ditto", "fedprox"])
     for wrong, told in (
         ("fedprox nu=1", "unknown option of fedprox 'nu'; valid: mu"),
         ("fedprox mu=x", "option mu of fedprox"),

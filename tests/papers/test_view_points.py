@@ -210,6 +210,9 @@ def test_bars_of_classes_of_which_nothing_is_known_and_of_numbers_below_zero() -
     below = Number("a", Look("black", "o"), -2.0, spread=0.5)
     low, high = bar_figure([NumberPanel("a title", "points", (below,))]).axes[0].get_xlim()
     assert low < -2.5 and high > 0
+    assert high < 1, "a bar of -0.5 would be seen"
+    many = bar_figure([NumberPanel("a title", "KB", (Number("a", Look("black", "o"), 1234.4),))])
+    assert [text.get_text() for text in many.axes[0].texts] == ["1,234"]
 
 
 def test_long_names_of_rows_leave_room_for_the_title() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from pflrepro.errors import UserError
 from pflrepro.viz.clients import ClientCurves, client_map, size_scatter
@@ -20,6 +21,20 @@ def test_the_map_has_the_client_with_the_most_data_on_top() -> None:
     figure.draw_without_rendering()
     with pytest.raises(UserError, match="no run"):
         client_map({})
+
+
+def test_what_the_accuracies_are_and_long_names_are_said() -> None:
+    name = "fedavg, partition dirichlet:0.1+validation=0.2, learning rate 0.005, seed"
+    names = [f"{name} {seed}" for seed in (3, 4)]
+    figure = client_map(dict.fromkeys(names, RUN), "validation accuracy after local training")
+    figure.draw_without_rendering()
+    texts = figure.findobj(lambda each: isinstance(each, Text) and name in each.get_text().replace("\n", " "))
+    assert [each.get_text().replace("\n", " ") for each in texts] == names
+    one, other = (each.get_window_extent() for each in texts)
+    assert one.x1 <= other.x0 and other.x1 <= figure.bbox.x1
+    assert figure.axes[-1].get_ylabel() == "validation accuracy after local training (%)"
+    label = size_scatter({"one": RUN}, "validation accuracy").axes[0].get_ylabel()
+    assert label.replace("\n", " ") == "validation accuracy (%)"
 
 
 def test_a_mark_a_client_at_its_own_size() -> None:

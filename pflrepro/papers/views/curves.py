@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from pflrepro.papers.artefact import Row
 from pflrepro.papers.result import Cell
 from pflrepro.papers.views.rows import axis, chosen, printed, row_looks, title, whose
 from pflrepro.papers.views.view import Shown
-from pflrepro.viz.lines import MARGIN, Line, LinePanel, line_figure, mean_and_spread, smoothed
+from pflrepro.viz.lines import MARGIN, Line, LinePanel, at_common_rounds, line_figure, mean_and_spread, smoothed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,13 +97,9 @@ class Curves(Shown):
         return {self.name: line_figure(drawn, across=across)} if drawn else {}
 
     def _line(self, kind: Kind, row: Row, cell: Cell, look: Any) -> Line:
-        # Where one seed ends before another, the mean would jump to the level of those that go on.
-        rounds = reduce(np.intersect1d, [run.history["round"] for run in cell.runs.values()])
-        values, x = (np.empty((len(cell.runs), len(rounds))) for _ in range(2))
-        for place, run in enumerate(cell.runs.values()):
-            tested = np.isin(run.history["round"], rounds)
-            values[place] = smoothed(kind.of(run.history), self.smooth)[tested]
-            x[place] = self._x(run)[tested]
+        runs = cell.runs.values()
+        curves = [smoothed(kind.of(run.history), self.smooth) for run in runs]
+        values, x = at_common_rounds([run.history["round"] for run in runs], curves, [self._x(run) for run in runs])
         mean, spread = mean_and_spread(values)
         there = np.isfinite(mean)  # committed runs keep the losses of some tests, between which the line goes on
         level = self._level(kind, cell)

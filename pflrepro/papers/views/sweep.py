@@ -75,7 +75,8 @@ class Sweep(Shown):
         drawn = []
         for key, lines in made.items():
             shown = [by_key[key]] if key else columns
-            titles, units = ({getattr(column.measure, name) for column in shown} for name in ("title", "unit"))
+            measures = [column.measure for column in shown]
+            titles, units = (dict.fromkeys(getattr(each, name) for each in measures) for name in ("title", "unit"))
             alike = len(titles) == len(units) == 1
             ylabel = self.ylabel or (axis(*titles, *units) if alike else ", ".join(units))
             title = "" if self.together else shown[0].label

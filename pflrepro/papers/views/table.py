@@ -218,12 +218,13 @@ def _lacking(cells: Sequence[Cell], rows: int) -> list[str]:
 
 
 def _ranked(cells: Sequence[Cell | None], value: Callable[[Cell], float], said: Callable[[Cell], str]) -> list[str]:
-    """The texts of a column; of three numbers or more the best bold, the second underlined."""
+    """The texts of a column; of three numbers or more the best bold, the second underlined, unless all are alike."""
     texts = ["" if cell is None else said(cell) for cell in cells]
     values = [math.nan if cell is None else value(cell) for cell in cells]
     better = next(cell.measure.better for cell in cells if cell is not None)
-    known = sorted({each for each in values if not math.isnan(each)}, reverse=better == "higher")
-    if not better or len(known) < 3:
+    numbers = [each for each in values if not math.isnan(each)]
+    known = sorted({*numbers}, reverse=better == "higher")
+    if not better or len(numbers) < 3 or len(known) < 2:
         return texts
     best, second = known[:2]
     return [_marked(text, each == best, each == second) for text, each in zip(texts, values, strict=True)]

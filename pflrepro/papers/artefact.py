@@ -372,11 +372,7 @@ def scales(fast: Scale | None = None, seeds: int = 3, **changes: Any) -> tuple[S
     return (SMOKE, paper) if fast is None else (SMOKE, fast, paper)
 
 
-def number_of_seeds(number: int) -> str:
-    """In the words of a scale's note: `one seed`, `3 seeds`."""
-    return "one seed" if number == 1 else f"{number} seeds"
-
-
-def fast(rounds: int, note: str, **how: Any) -> Scale:
-    """The scale `fast`; `how`: fields of `Scale`."""
-    return Scale("fast", note, rounds=rounds, **how)
+def fast(rounds: int, note: str, seeds: int = 1, **how: Any) -> Scale:
+    """The scale `fast`, whose note says the number of seeds, too; `how`: fields of `Scale`."""
+    said = "one seed" if seeds == 1 else f"{seeds} seeds"
+    return Scale("fast", f"{note}, {said}", rounds=rounds, seeds=seeds, **how)

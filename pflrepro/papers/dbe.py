@@ -114,7 +114,7 @@ TABLE5 = Artefact(
     scales=scales(
         fast(
             100,
-            "practical FMNIST (100 rounds) and Cifar100 (400), a quarter of the training data, tests every 5, one seed",
+            "practical FMNIST (100 rounds) and Cifar100 (400), a quarter of the training data, tests every 5",
             column_rounds=LONGER,
             every=5,
             share=0.25,
@@ -163,7 +163,7 @@ TABLE3 = Artefact(
     scales=scales(
         fast(
             60,  # as Table 2, whose run of DBE it shares
-            "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds, five of nine rows, one seed",
+            "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds, five of nine rows",
             every=5,
             share=0.25,
             rows=("fedavg+dbe", "q0.2-s0.05", "q0.2-s1", "q0.2-s5", "q0.9-s0.05"),
@@ -224,7 +224,7 @@ TABLE6 = Artefact(
     scales=scales(
         fast(
             60,
-            "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds (beta 0.5: 300; MR: 200), one seed",
+            "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds (beta 0.5: 300; MR: 200)",
             column_rounds={"beta0.5": 300, **dict.fromkeys(("plain", "mr", "gain"), 200)},
             every=5,
             share=0.25,
@@ -352,7 +352,7 @@ TABLE8 = Artefact(
     scales=scales(
         fast(
             20,
-            "five local epochs, a quarter of the training data, 20 rounds, tests every 5, one seed",
+            "five local epochs, a quarter of the training data, 20 rounds, tests every 5",
             every=5,
             share=0.25,
             rows=("ditto", "fedavg", "fedavg+dbe"),
@@ -381,7 +381,7 @@ TABLE9 = Artefact(
     scales=scales(
         fast(
             200,
-            "all data, 200 rounds, tests every 5, one seed",
+            "all data, 200 rounds, tests every 5",
             every=5,
             rows=("fedavg", "scaffold", "fedprox", "ditto", "fedper", "fedrep", "fedavg+dbe"),
         )

@@ -100,7 +100,7 @@ TABLE1 = Artefact(
     scales=scales(
         fast(
             60,
-            "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds, a cheap probe on 5 clients, one seed",
+            "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds, a cheap probe on 5 clients",
             every=5,
             share=0.25,
             rows=("fedper", "fedrep", "fedavg", *_SPLIT_KEYS),
@@ -158,7 +158,7 @@ TABLE7 = Artefact(
     scales=scales(
         fast(
             30,
-            "CIFAR-100 in place of Tiny-ImageNet, a tenth of the training data, 30 rounds, a cheap probe on 5 clients, one seed",
+            "CIFAR-100 in place of Tiny-ImageNet, a tenth of the training data, 30 rounds, a cheap probe on 5 clients",
             every=5,
             share=0.1,
             instead=dict.fromkeys((*_RESNET_LENGTHS, "accuracy", "bias"), _RESNET_ON_CIFAR100),
@@ -201,7 +201,7 @@ TABLE2 = Artefact(
     scales=scales(
         fast(
             60,
-            "CIFAR-100 in place of Tiny-ImageNet (CNN4 only), a quarter of the training data, 60 rounds, a cheap probe, one seed",
+            "CIFAR-100 in place of Tiny-ImageNet (CNN4 only), a quarter of the training data, 60 rounds, a cheap probe",
             every=5,
             share=0.25,
             columns=("tiny/mdl", "tiny/accuracy"),
@@ -239,7 +239,7 @@ TABLE4 = Artefact(
     scales=scales(
         fast(
             60,
-            "the Cifar100 columns, a quarter of the training data, 60 rounds, FedGen with 100 server steps, a cheap probe, one seed",
+            "the Cifar100 columns, a quarter of the training data, 60 rounds, FedGen with 100 server steps, a cheap probe",
             every=5,
             share=0.25,
             columns=("cifar100/mdl", "cifar100/accuracy"),
@@ -261,7 +261,7 @@ _APART = "A-distance between clients"
 FIGURE_FAST = scales(
     fast(
         60,
-        "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds, one seed",
+        "CIFAR-100 in place of Tiny-ImageNet, a quarter of the training data, 60 rounds",
         every=5,
         share=0.25,
         instead=ON_CIFAR100
@@ -338,7 +338,7 @@ FIGURE5 = Artefact(
     scales=scales(
         fast(
             60,
-            "a part of AG News, 60 rounds, tests every 5, one seed",
+            "a part of AG News, 60 rounds, tests every 5",
             every=5,
             instead={"agnews": AGNEWS_PRACTICAL.with_("part of AG News, practical", dataset="agnews-part")},
         ),
@@ -354,9 +354,7 @@ FIGURE4 = Artefact(
     "DBE Figure 4: objective and accuracy over rounds",
     rows=(DBE,),
     columns=(column("practical/fmnist", FMNIST_PRACTICAL, **printed(FMNIST_PRACTICAL)),),
-    scales=scales(
-        fast(100, "a quarter of the training data, 100 rounds, tests every 5, one seed", every=5, share=0.25), seeds=1
-    ),
+    scales=scales(fast(100, "a quarter of the training data, 100 rounds, tests every 5", every=5, share=0.25), seeds=1),
     views=(Curves(("objective", "accuracy"), zoom=False, name=""),),
     sources=("dbe_table5", LEADERBOARD),
     about="The clients' objective, with the regularisation, and the test accuracy over rounds: no divergence. The data set is not "

@@ -26,7 +26,7 @@ DIGITS = Artefact(
     "Demo: the shape of DBE Table 5 on digits",
     rows=(row("Local"), row("FedAvg"), row("FedRep"), row("Ditto"), row("GPFL"), DBE_ON_DIGITS),
     columns=(column("practical/digits", PRACTICAL),),
-    scales=(SMOKE, fast(50, "all of digits, 20 clients, 50 rounds, 3 seeds", seeds=3)),
+    scales=(SMOKE, fast(50, "all of digits, 20 clients, 50 rounds", seeds=3)),
     claims=(
         above("fedavg+dbe", "fedavg", source=_CARRIED.format("DBE Table 5")),
         above("gpfl", "fedavg", source=_CARRIED.format("GPFL Table 1")),

@@ -49,7 +49,7 @@ def toy(number: int, title: str, columns: dict[str, tuple[str, str, float]], **m
         for key, (entry, said, factor) in columns.items()
     )
     instead = {each.key: SMALL_CENTRAL for each in made}
-    said = "MNIST and CNN4 at rate 0.05 in place of CIFAR-10 and VGG11 at 0.01, five epochs, three seeds"
+    said = "MNIST and CNN4 at rate 0.05 in place of CIFAR-10 and VGG11 at 0.01, five epochs"
     plan = scales(fast(5, said, seeds=3, instead=instead), seeds=3)
     return Artefact(f"fedbr/figure{number}", title, rows=(PLACE,), columns=made, scales=plan, trials=1, **more)
 

@@ -12,9 +12,10 @@ and 0 for ResNet-18 and fastText, 0.01 and 1.0 for HAR [GPFL-code]. The baseline
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from pflrepro.papers import dbe
-from pflrepro.papers.artefact import Artefact, Row, column, fast, row, scales
+from pflrepro.papers.artefact import PAPER_NOTE, Artefact, Row, column, fast, row, scales
 from pflrepro.papers.claims import above, best, gain_grows, rises_across
 from pflrepro.papers.measures import CLIENT_STD, VARIATION, Measure
 from pflrepro.papers.model_measures import psnr
@@ -50,17 +51,17 @@ PERSONALISED: tuple[Row, ...] = (
     GPFL,
 )
 ROWS = (row("FedAvg"), dbe.FEDPROX, *PERSONALISED)
-RULE = "A run ends by DBE's stop rule; the paper says 2,000 rounds."
+_scales = partial(scales, note=f"{PAPER_NOTE}, but that a run ends by DBE's stop rule; the paper says 2,000 rounds")
 
 TABLE1 = Artefact(
     "gpfl/table1",
     "GPFL Table 1: test accuracy under label skew",
     rows=ROWS,
     columns=tuple(each for each in dbe.COLUMNS if each.key != "practical/cifar100-dagger"),
-    scales=scales(
+    scales=_scales(
         fast(
             100,
-            "practical FMNIST (100 rounds) and Cifar100 (400), a quarter of the training data, tests every 5, one seed",
+            "practical FMNIST (100 rounds) and Cifar100 (400), a quarter of the training data, tests every 5",
             column_rounds=dbe.LONGER,
             every=5,
             share=0.25,
@@ -72,7 +73,7 @@ TABLE1 = Artefact(
     views=(Table(), Points()),
     sources=("gpfl_table1", LEADERBOARD),
     about="GPFL, which learns global and personal features side by side, against ten methods under label skew. "
-    f"{dbe.PERHAPS_TRAINING} {RULE}",
+    f"{dbe.PERHAPS_TRAINING}",
 )
 
 
@@ -107,10 +108,10 @@ TABLE2 = Artefact(
             for n in (10, 30)
         ),
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             200,
-            "HAR with all data, 200 rounds, tests every 5, one seed",
+            "HAR with all data, 200 rounds, tests every 5",
             every=5,
             rows=("fedavg", "fedprox", "ditto", "fedper", "fedrep", "gpfl"),
             columns=("har",),
@@ -134,7 +135,7 @@ TABLE2 = Artefact(
     sources=("gpfl_table2", LEADERBOARD),
     about="GPFL against ten methods on the signals of 30 people, and on Cifar100 divided among 30 to 500 clients or some of 50. "
     "Which 10 or 30 of the 50 clients the paper draws is not said. With 500 a client of the paper has fewer than the two batches of "
-    f"Per-FedAvg; none has so few in this recipe, so that its partition is another. {RULE}",
+    "Per-FedAvg; none has so few in this recipe, so that its partition is another.",
 )
 
 _FAIR = (
@@ -157,10 +158,10 @@ TABLE3 = Artefact(
         for key, setting, group, where in _FAIR
         for measure in (CLIENT_STD, VARIATION)
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             200,
-            "HAR with all data, 200 rounds, tests every 5, one seed",
+            "HAR with all data, 200 rounds, tests every 5",
             every=5,
             rows=("fedavg", "fedprox", "ditto", "fedper", "fedrep", "gpfl"),
             columns=("har/client-std", "har/variation"),
@@ -170,7 +171,7 @@ TABLE3 = Artefact(
     views=(Table(),),
     sources=("gpfl_table3",),
     about="Population standard deviation of the clients' accuracies at the best round, and that divided by the accuracy "
-    f"(printed times 100): less is fairer. {RULE}",
+    "(printed times 100): less is fairer.",
 )
 
 _DRAWN = "partition=practical;beta=0.1;N=50;rho={}"
@@ -193,10 +194,10 @@ TABLE4 = Artefact(
             ("tenth", "rho in [0.1, 1]", 0.1, "uniform[0.1,1] per round"),
         )
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             60,
-            "a quarter of the training data, 60 rounds, tests every 5, one seed",
+            "a quarter of the training data, 60 rounds, tests every 5",
             every=5,
             share=0.25,
             rows=("ditto", "fedrep", "gpfl"),
@@ -212,7 +213,7 @@ TABLE4 = Artefact(
     views=(Table(), Points()),
     sources=("gpfl_table4", "gpfl_table2"),
     about="Accuracy where the share of participating clients is drawn anew every round (50 clients, Cifar100). Ditto and FedPHP are "
-    f"printed with other values at rho = 1 than in Table 2. {RULE}",
+    "printed with other values at rho = 1 than in Table 2.",
 )
 
 # The constants that take a part's place are [inferred], none is printed.
@@ -228,10 +229,10 @@ TABLE6 = Artefact(
     "GPFL Table 6: what each part contributes",
     rows=(GPFL, *ABLATIONS, row("GPFL w/o CoV & GCE (=FedPer)", "fedper")),
     columns=(column("practical/tiny-resnet18", TINY_RESNET, label="TINY*", **dbe.printed(TINY_RESNET)),),
-    scales=scales(
+    scales=_scales(
         fast(
             300,  # at 60 the whole is the last: what the parts are worth comes late
-            "CIFAR-100 and CNN4 in place of Tiny-ImageNet and ResNet-18, a quarter of the training data, 300 rounds, one seed",
+            "CIFAR-100 and CNN4 in place of Tiny-ImageNet and ResNet-18, a quarter of the training data, 300 rounds",
             every=5,
             share=0.25,
             instead={"practical/tiny-resnet18": CIFAR100_PRACTICAL},
@@ -243,8 +244,7 @@ TABLE6 = Artefact(
     ),
     views=(Table(), Points()),
     sources=("gpfl_table6", "gpfl_table1", LEADERBOARD),
-    about="GPFL without the personal conditions, the valve, the magnitude guidance, the category embeddings; one printed value each. "
-    f"{RULE}",
+    about="GPFL without the personal conditions, the valve, the magnitude guidance, the category embeddings; one printed value each.",
 )
 
 # ---- Table 5: what an attacker recovers ----------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ TABLE5 = Artefact(
             model="CNN4",
         ),
     ),
-    scales=scales(
+    scales=_scales(
         fast(
             60,
             "a quarter of the training data, 60 rounds, 4 victims, one batch of each, a fifth of the attack's steps",

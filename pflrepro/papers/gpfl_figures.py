@@ -45,7 +45,7 @@ FIGURE3 = Artefact(
     scales=scales(
         fast(
             60,
-            "only the labelled reviews, 60 of 200 rounds, without pFedMe, one seed",
+            "only the labelled reviews, 60 of 200 rounds, without pFedMe",
             rows=tuple(each.key for each in ROWS if each.key != "pfedme"),
             instead={"amazon": _DRAWN.with_("Amazon Review, labelled reviews only", dataset="amazon-labelled")},
         ),

@@ -40,7 +40,7 @@ METHODS = Artefact(
     "Learning check: all methods on digits",
     rows=tuple(_row(name, label) for name, label in _TITLES.items()),
     columns=(column("practical/digits", PRACTICAL),),
-    scales=(SMOKE, fast(50, "all of digits, 20 clients, 50 rounds, tests every 5, 5 seeds", seeds=5, every=5)),
+    scales=(SMOKE, fast(50, "all of digits, 20 clients, 50 rounds, tests every 5", seeds=5, every=5)),
     claims=tuple(
         above(name, "local", source="our own expectation: personalisation should not lose to training alone")
         for name in _PERSONALISED

@@ -92,7 +92,7 @@ TABLE1 = _accuracies(
     scales=_scales(
         fast(
             200,
-            "CIFAR100-S with a half and a quarter of the samples, four methods, three seeds: of these the paper's setting",
+            "CIFAR100-S with a half and a quarter of the samples, four methods (of these the paper's setting)",
             every=EVERY,
             seeds=3,
             rows=("fedavg", "fedavgft", "fedpac", "pfedfda"),

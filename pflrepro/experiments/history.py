@@ -76,7 +76,7 @@ class History(dict[str, np.ndarray]):
         return History({name: array[later] if SCHEMA[name][1][0] == "E" else array for name, array in self.items()})
 
     def frame(self) -> pd.DataFrame:
-        """One line a test and client, as recorded, with its accuracies as fractions; NaN where there is none."""
+        """One line a test and client, as recorded, with its accuracies as fractions; NaN where there is none, or no loss is kept."""
         import pandas as pd
 
         tests = len(self["round"])
@@ -84,6 +84,7 @@ class History(dict[str, np.ndarray]):
         columns["client"] = np.tile(np.arange(self.clients), tests)
         columns |= {"accuracy": per_client(self).ravel(), "accuracy_after": per_client_after(self).ravel()}
         columns |= {name: self[name].ravel() for name, (_, axes) in SCHEMA.items() if axes == "EN"}
+        columns["loss"] = np.where(columns["loss"] == NO_LOSS, np.nan, columns["loss"])
         columns |= {name: np.tile(self[name], tests) for name, (_, axes) in SCHEMA.items() if axes == "N"}
         return pd.DataFrame(columns)
 

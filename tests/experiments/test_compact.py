@@ -162,6 +162,8 @@ def test_of_a_long_run_the_losses_of_some_tests_are_kept_and_all_accuracies(stor
     lost = np.setdiff1d(np.arange(250), tests)
     assert np.isnan(found.history["train_loss"][lost]).all() and np.isnan(found.history["objective"][lost]).all()
     assert np.isnan(found.history.tests()["loss"][lost]).all() and found.diverged is None
+    frame = found.history.frame()
+    assert frame["loss"].isna().sum() == 3 * len(lost) and frame["loss"].min() > 0
     assert agree(found.history, made.history) and agree(made.history, found.history)
     assert not agree(found.history, made.history | {"loss": made.history["loss"] * 1.01})
     before = path.read_bytes()

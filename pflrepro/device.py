@@ -14,10 +14,11 @@ def resolve_device(name: str) -> str:
     import torch
 
     present = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if name == "auto":
+    named = isinstance(name, str)  # an array would be compared number by number
+    if named and name == "auto":
         return "cuda" if present else "cpu"
     valid = ["cpu", *(["cuda"] if present else []), *(f"cuda:{index}" for index in range(present))]
-    if name not in valid:
+    if not named or name not in valid:
         raise UserError(f"no device {name!r} on this machine; valid: auto, {', '.join(valid)}")
     return name
 

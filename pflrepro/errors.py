@@ -12,7 +12,10 @@ import numbers
 import os
 import traceback
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def traceback_wanted() -> bool:
@@ -78,9 +81,29 @@ def unknown(kind: str, name: str, valid: Iterable[str], besides: str = "") -> Us
 def check_word(name: str, value: Any, valid: Iterable[str]) -> Any:
     """Return `value` if it is one of `valid`, else raise the error of `unknown`."""
     names = tuple(valid)
-    if value not in names:
+    if not isinstance(value, str) or value not in names:
         raise unknown(name, value, names)
     return value
+
+
+def is_several(value: Any) -> bool:
+    """Whether something can be gone through and is no text: a list, a generator, a column of a data frame, but no single number.
+
+    Example:
+        >>> is_several([1]), is_several("one"), is_several(range(2)), is_several(1)
+        (True, False, True, False)
+    """
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
+
+
+def as_floats(values: Any, what: str = "values") -> np.ndarray:
+    """Numbers as float64; `UserError` for what are none, such as a run in place of its history."""
+    import numpy as np
+
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"{what} must be numbers, not {in_short(values)}") from None
 
 
 def check_range(

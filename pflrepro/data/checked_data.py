@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pflrepro.checked import refuse_ids
 from pflrepro.data.partitions.rows import as_integers
 from pflrepro.errors import UserError, check_range, in_short
 
@@ -37,6 +38,8 @@ def checked_labels(given: Any, samples: int, classes: int | None) -> tuple[Tenso
         raise UserError(f"y must have one label a sample: there are {len(y)} labels and {samples} samples")
     low, high = torch.stack(y.aminmax()).tolist()
     count = high + 1 if classes is None else check_range("classes", classes, 1, integer=True)
+    if classes is None:
+        refuse_ids(high, samples)
     if low < 0 or high >= count:
         valid = ">= 0" if classes is None else f"0..{count - 1}, for {count} classes"
         raise UserError(f"labels must be {valid}, not {low}..{high}")

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.atomic import replacing
+from pflrepro.checked import refuse_ids
 from pflrepro.data.partitions.dividing import divide
 from pflrepro.data.partitions.kind import Data, Spec
 from pflrepro.data.partitions.parse import PARTITIONS, parse
@@ -160,4 +161,5 @@ def _checked_labels(labels: Any) -> torch.Tensor:
         raise UserError("cannot divide an empty data set")
     if int(labels.min()) < 0:
         raise UserError(f"labels must be >= 0, not {int(labels.min())}")
+    refuse_ids(int(labels.max()), len(labels))
     return labels

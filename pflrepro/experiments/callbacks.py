@@ -13,10 +13,10 @@ Neither the identity of a run nor its numbers depend on them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pflrepro.errors import Paused, UserError
+from pflrepro.errors import Paused, UserError, is_several
 from pflrepro.experiments.history import History
 from pflrepro.experiments.identity import Job
 from pflrepro.experiments.result import Run
@@ -51,7 +51,7 @@ class Watching:
     """Tells `callbacks` what is trained; `UserError` for what is none."""
 
     def __init__(self, callbacks: Sequence[Any] = ()) -> None:
-        if not isinstance(callbacks, Iterable):
+        if not is_several(callbacks):
             raise UserError(f"callbacks is a list of callbacks, also of one, not {callbacks!r}")
         self.callbacks = list(callbacks)
         for each in self.callbacks:

@@ -15,7 +15,7 @@ import numpy as np
 from pflrepro.algorithms.registry import about
 from pflrepro.data.datasets import find
 from pflrepro.data.own import is_own
-from pflrepro.errors import UserError, in_short
+from pflrepro.errors import UserError, in_short, is_several
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.history import moment
 from pflrepro.experiments.result import Run
@@ -238,7 +238,7 @@ def _said(value: Any, digits: int) -> str:
 
 def _listed(runs: Any) -> list[Any]:
     """What is given in place of a list of runs as one: a run stands for a list of it, and so does what is no list of anything."""
-    return [runs] if isinstance(runs, (Run, Mapping)) or not isinstance(runs, Iterable) else list(runs)
+    return [runs] if isinstance(runs, (Run, Mapping)) or not is_several(runs) else list(runs)
 
 
 def _lines(runs: Iterable[Run]) -> dict[str, list[Run]]:

@@ -13,7 +13,7 @@ from pflrepro.data.datasets import find
 from pflrepro.data.own import PRESET, is_own
 from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import parse
-from pflrepro.errors import OtherVersion, UserError, check_range, check_word, in_short, plain
+from pflrepro.errors import OtherVersion, UserError, check_range, check_word, in_short, is_several, plain
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.overrides import Overrides, spelt_out
 from pflrepro.markup import Brief, facts
@@ -293,7 +293,7 @@ def _check_words(config: Any) -> None:
 
 
 def _sorted_options(options: Any) -> Options:
-    if isinstance(options, str) or not isinstance(options, Iterable):
+    if not is_several(options):
         raise UserError(f"options are pairs of a name and a value, not {options!r}")
     checked: list[tuple[str, Any]] = []
     for pair in options.items() if isinstance(options, Mapping) else options:

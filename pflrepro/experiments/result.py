@@ -77,9 +77,9 @@ class Run:
         `UserError` for a round that was not tested, or another word.
         """
         tested = self.history["round"]
-        if moment in ("best", "last"):
-            return int(tested[np.argmax(self.curve)] if moment == "best" else tested[-1])
         if isinstance(moment, str):
+            if moment in ("best", "last"):
+                return int(tested[np.argmax(self.curve)] if moment == "best" else tested[-1])
             raise UserError(
                 f"unknown moment {moment!r}; valid: best, last, or a tested round such as {int(tested[-1])}"
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from pflrepro.errors import Paused, RunFailed, UserError, check_range, check_word
+from pflrepro.errors import Paused, RunFailed, UserError, check_range, check_word, is_several
 from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment, check_experiment
 from pflrepro.experiments.history import rounds_to_test
@@ -90,7 +90,7 @@ def run(
 
 def moments(keep: Sequence[Moment], jobs: Sequence[Job]) -> tuple[Moment, ...]:
     """The moments but the last, whose state is kept anyway; `UserError` for one that a run will not have."""
-    if isinstance(keep, str) or not isinstance(keep, Iterable):
+    if not is_several(keep):
         one = keep if isinstance(keep, (str, int, float)) else "best"
         raise UserError(f"keep is a list of moments, such as keep=[{one!r}], not {keep!r}")
     keep = [each if isinstance(each, str) else check_range("a round of keep", each, 0, integer=True) for each in keep]
@@ -113,7 +113,7 @@ def open_store(store: Store | str | Path | None) -> Store:
 def identify(experiments: Experiment | Iterable[Experiment], data_root: str | Path | None = None) -> list[Job]:
     """The experiments, or the one, with their ids; `UserError` for anything else, `MissingData` where data are not there."""
     jobs = []
-    single = isinstance(experiments, Experiment) or not isinstance(experiments, Iterable)
+    single = isinstance(experiments, Experiment) or not is_several(experiments)
     for experiment in [experiments] if single else experiments:
         check_experiment(experiment, "run takes experiments")
         described = identity(experiment, fingerprint_of(experiment.data, data_root))

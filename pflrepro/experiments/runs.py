@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import asdict, fields
 from fnmatch import fnmatchcase
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-from pflrepro.errors import check_word
+from pflrepro.errors import check_word, is_several
 from pflrepro.experiments.config import DataConfig, Experiment
 from pflrepro.experiments.result import Run
 from pflrepro.markup import records
@@ -29,19 +28,33 @@ COLUMNS = tuple(
 
 
 class Runs(list[Run]):
-    """A list of runs that shows itself as a table."""
+    """A list of runs that shows itself as a table, and so do parts of it and sums."""
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Run: ...
+    @overload
+    def __getitem__(self, place: slice) -> Runs: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> Run | Runs:
+        found = super().__getitem__(place)
+        return Runs(found) if isinstance(place, slice) else found
+
+    def __add__(self, other: list[Any]) -> Runs:
+        return Runs(super().__add__(other))
+
+    def copy(self) -> Runs:
+        return Runs(self)
 
     def select(self, **filter: Any) -> Runs:
         """Those of the runs whose columns (see `frame`) have these values.
 
-        A word may be a pattern (`algorithm="fedavg*"`), a number or a word may be one of several (`seed=[0, 1]`). `UserError` for a
-        column that there is not.
+        A word may be a pattern (`algorithm="fedavg*"`), a number or a word may be one of several (`seed=[0, 1]`); `diverged=True` are
+        those that did, in whichever round. `UserError` for a column that there is not.
 
         Example:
             >>> Runs([]).select(dataset="digits")
             Runs(0)
         """
-        check_filter(filter)
+        filter = check_filter(filter)
         return Runs(run for run in self if fits(configuration(run.experiment) | results(run), filter))
 
     def frame(self) -> pd.DataFrame:
@@ -123,19 +136,22 @@ def _said(run: Run) -> dict[str, Any]:
     }
 
 
-def check_filter(filter: dict[str, Any]) -> None:
-    """`UserError` for a column that runs do not have."""
+def check_filter(filter: dict[str, Any]) -> dict[str, list[Any]]:
+    """Column -> the values of which a run has one; `UserError` for a column that runs do not have."""
     for name in filter:
         check_word("column of runs", name, COLUMNS)
+    return {name: list(wanted) if is_several(wanted) else [wanted] for name, wanted in filter.items()}
 
 
-def fits(line: dict[str, Any], filter: dict[str, Any]) -> bool:
-    """Whether a line has these values, as `Runs.select` reads them."""
+def fits(line: dict[str, Any], filter: dict[str, list[Any]]) -> bool:
+    """Whether a line has one of the values of each column of a checked filter, as `Runs.select` reads them."""
 
-    def one(value: Any, wanted: Any) -> bool:
-        return fnmatchcase(value, wanted) if isinstance(value, str) and isinstance(wanted, str) else value == wanted
+    def one(name: str, wanted: Any) -> bool:
+        value = line[name]
+        if name == "diverged" and isinstance(wanted, bool):
+            return (value >= 0) is wanted
+        if isinstance(wanted, str) and value is not None and not isinstance(value, bool):
+            return fnmatchcase(str(value), wanted)  # a number by its text, too
+        return bool(value == wanted)
 
-    def several(wanted: Any) -> Iterable[Any]:
-        return wanted if isinstance(wanted, (list, tuple, set, range)) else [wanted]
-
-    return all(any(one(line[name], each) for each in several(wanted)) for name, wanted in filter.items())
+    return all(any(one(name, each) for each in wanted) for name, wanted in filter.items())

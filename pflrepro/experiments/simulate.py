@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pflrepro.errors import UserError, check_range
+from pflrepro.errors import UserError, check_range, is_several
 
 if TYPE_CHECKING:
     from pflrepro.experiments.config import Experiment
@@ -32,7 +32,7 @@ def simulate(
     from pflrepro.experiments.config import Experiment, check_experiment
     from pflrepro.experiments.training import Machine
 
-    single = isinstance(experiments, Experiment) or not isinstance(experiments, Iterable)
+    single = isinstance(experiments, Experiment) or not is_several(experiments)
     chosen = [experiments] if single else list(experiments)
     for each in chosen:
         check_experiment(each, "simulate takes experiments")

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pflrepro.errors import CorruptFile, UserError
+from pflrepro.errors import CorruptFile, UserError, check_range
 from pflrepro.experiments import compact, files
 from pflrepro.experiments.behind import Behind
 from pflrepro.experiments.checkpoint import Checkpoint, read_checkpoint
@@ -215,6 +215,7 @@ class Store(KeptStates, Behind, Listed):
         """All finished runs (or the newest ones), each read and checked; nothing is changed."""
         found, folders = Health([], [], []), self._folders()
         if newest is not None:
+            newest = check_range("newest", newest, 0, integer=True)
             finished = [folder for folder in folders if (folder / DONE).exists()]
             folders = sorted(finished, key=lambda folder: (folder / DONE).stat().st_mtime_ns, reverse=True)[:newest]
         for folder in folders:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pflrepro.cores import may_start_processes
 from pflrepro.data.root import data_root as chosen_root
-from pflrepro.errors import Paused, RunFailed, UserError, check_range
+from pflrepro.errors import Paused, RunFailed, UserError, check_range, in_short, is_several
 from pflrepro.experiments import compact
 from pflrepro.experiments.callbacks import Callback, Watching
 from pflrepro.experiments.config import Experiment
@@ -165,7 +165,11 @@ def _launched(launch: Launcher, tasks: Sequence[Task], work: Work, jobs: int | N
     outcomes = []
     with shown.bar:
         shown.tell()
-        for task, message in launch(tasks, work, jobs):
+        found = launch(tasks, work, jobs)
+        for pair in found if is_several(found) else [found]:
+            if not (isinstance(pair, tuple) and len(pair) == 2):
+                raise UserError(f"a launcher gives a pair a task, (task, what work(task) gave), not {in_short(pair)}")
+            task, message = pair
             outcomes.append((task, message))
             shown.count(len(task), message)
     return outcomes

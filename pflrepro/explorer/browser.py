@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import ipywidgets as widgets
 import numpy as np
 from itables.widget import ITable
 
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, is_several
 from pflrepro.experiments.compare import Compared, check_run
 from pflrepro.experiments.listing import listed
 from pflrepro.experiments.result import Run
@@ -74,9 +74,9 @@ class Browser(Displayed):
 
     def pick(self, rows: Any) -> None:
         """Show the runs of these lines of `frame`, as clicks on them do, or of one; `UserError` for a line that there is not."""
-        asked = list(rows) if isinstance(rows, Iterable) else [rows]
+        asked = list(rows) if is_several(rows) else [rows]
         for row in asked:
-            if row not in self.frame.index:
+            if is_several(row) or row not in self.frame.index:
                 raise UserError(f"no line {row!r} among the {len(self.frame)} of the frame")
         self.table.selected_rows = [int(row) for row in asked]
 
@@ -114,7 +114,7 @@ def _source(runs: Any) -> Store | Runs:
 
 def _fitting(frame: pd.DataFrame, filter: dict[str, Any]) -> np.ndarray:
     """The places of the lines that a filter leaves."""
-    check_filter(filter)
+    filter = check_filter(filter)
     if not filter:
         return np.arange(len(frame))
     asked = frame[list(filter)].astype(object)

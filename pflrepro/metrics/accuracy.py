@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, as_floats, in_short
 
 
 def pooled(history: Mapping[str, Any]) -> np.ndarray:
@@ -115,7 +115,7 @@ def spread(values: Sequence[float]) -> Spread:
         >>> spread([1.0, 3.0])
         Spread(mean=2.0, std=1.0, n=2)
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = as_floats(values)
     if array.ndim != 1 or not len(array):
         raise UserError(f"a spread over trials needs one value or more in a row, not the shape {list(array.shape)}")
     return Spread(float(array.mean()), float(array.std()), len(array))
@@ -128,6 +128,8 @@ def column(history: Mapping[str, Any], key: str) -> np.ndarray:
         >>> column({"test_samples": [4, 6]}, "test_samples").tolist()
         [4, 6]
     """
+    if not isinstance(history, Mapping):
+        raise UserError(f"a history is arrays by name, such as run.history, not {in_short(history)}")
     if key not in history:
         raise UserError(f"the history has no {key!r}; it has: {', '.join(map(str, history)) or '(nothing)'}")
     return np.asarray(history[key])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pflrepro.checked import refuse_ids
 from pflrepro.errors import UserError, check_range, check_word
 
 OVER = ("occurring", "labels")
@@ -62,6 +63,7 @@ def macro_f1(labels: Any, predicted: Any, classes: int | None = None, over: str 
         return np.full(predicted.shape[:-1], np.nan)
     if classes is None:
         classes = int(max(labels.max(), predicted.max())) + 1
+        refuse_ids(classes - 1, labels.size)
     table = confusion(labels, predicted, classes)
     true, guessed = table.sum(-1), table.sum(-2)
     hits = np.diagonal(table, axis1=-2, axis2=-1)

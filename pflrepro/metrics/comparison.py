@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError, check_word
+from pflrepro.errors import UserError, as_floats, check_word
 from pflrepro.randomness import generator
 
 TESTS = ("t", "permutation")
@@ -54,7 +54,7 @@ def paired(a: Any, b: Any, test: str) -> Comparison:
         (0.03125, 0.0783)
     """
     check_word("paired test", test, TESTS)
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    a, b = as_floats(a), as_floats(b)
     if a.ndim != 1 or a.shape != b.shape:
         raise UserError(f"paired values need one length, not the shapes {list(a.shape)} and {list(b.shape)}")
     difference = a - b
@@ -82,7 +82,9 @@ def of_two_groups(a: Any, b: Any) -> float:
     """
     from scipy import stats
 
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    a, b = as_floats(a), as_floats(b)
+    if a.ndim != 1 or b.ndim != 1:
+        raise UserError(f"two groups are numbers in a row, not the shapes {list(a.shape)} and {list(b.shape)}")
     if not len(a) or not len(b):
         raise UserError("a group has no value: there is nothing to compare")
     both = np.concatenate([a, b])

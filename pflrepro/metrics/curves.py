@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, as_floats
 from pflrepro.metrics.accuracy import column, ratio
 
 
@@ -89,7 +89,7 @@ def largest_loss(history: Mapping[str, Any]) -> np.ndarray:
 
 
 def _curve(curve: Any, rounds: Any) -> tuple[np.ndarray, np.ndarray]:
-    values = np.asarray(curve, np.float64)
+    values = as_floats(curve, "the values of a curve")
     evaluated = np.arange(values.size) if rounds is None else np.asarray(rounds)
     if values.ndim != 1 or not len(values) or evaluated.shape != values.shape:
         raise UserError(

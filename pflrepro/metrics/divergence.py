@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from pflrepro.metrics.accuracy import column
+
 EXPLODED = 1e6  # nats a sample; a guess among 1,000 classes costs 7
 MOST_NAMED = 5  # clients in a message
 
@@ -36,8 +38,8 @@ def divergence(history: Mapping[str, Any]) -> Divergence | None:
         >>> str(divergence(history | {"train_loss": [[1.0, 1.0], [1.0, 1.0]]}))
         'diverged by round 1 (client 1)'
     """
-    each = np.asarray(history["loss"], np.float64) / np.maximum(np.asarray(history["test_samples"]), 1)
-    apart = ~(each <= EXPLODED) | (np.asarray(history["train_loss"]) > EXPLODED)
+    each = np.asarray(column(history, "loss"), np.float64) / np.maximum(column(history, "test_samples"), 1)
+    apart = ~(each <= EXPLODED) | (column(history, "train_loss") > EXPLODED)
     tests = np.flatnonzero(apart.any(1))
     if not len(tests):
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError, check_range
+from pflrepro.errors import UserError, as_floats, check_range
 from pflrepro.markup import BriefArrays
 from pflrepro.metrics.accuracy import column, mean_over_clients, per_client, pooled, ratio
 from pflrepro.metrics.selection import select
@@ -106,7 +106,7 @@ def worst_share(accuracies: Any, share: float = 0.1) -> np.ndarray:
 
 
 def _checked(accuracies: Any) -> tuple[np.ndarray, np.ndarray]:
-    values = np.asarray(accuracies, np.float64)
+    values = as_floats(accuracies, "accuracies")
     if values.ndim == 0:
         raise UserError("a spread over clients needs one accuracy a client")
     return values, ~np.isnan(values)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, as_floats
 from pflrepro.randomness import generator
 
 LEVEL = 0.95
@@ -124,7 +124,7 @@ def _share(sums: np.ndarray, weights: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def _numbers(values: Any) -> np.ndarray:
-    array = np.asarray(values, np.float64)
+    array = as_floats(values)
     if array.ndim != 1 or not array.size:
         raise UserError(f"an interval needs one number or more in a row, not the shape {list(array.shape)}")
     if not np.isfinite(array).all():

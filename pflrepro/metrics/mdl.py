@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pflrepro.cores import usable_cores
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, as_floats, check_range, check_word
 from pflrepro.markup import BriefArrays
 from pflrepro.metrics.probe_training import Job, Pool, Probe, validation_losses
 from pflrepro.metrics.sets import ROUNDING, LabelledSet, check_set
@@ -68,7 +68,7 @@ def online_codelength(sizes: Sequence[int] | np.ndarray, losses: Sequence[float]
         >>> online_codelength([10, 20, 40], [2.0, 1.0, 0.5])
         40.0
     """
-    sizes, losses = np.asarray(sizes, dtype=np.float64), np.asarray(losses, dtype=np.float64)
+    sizes, losses = as_floats(sizes, "sizes"), as_floats(losses, "losses")
     if sizes.ndim != 1 or sizes.shape != losses.shape or not len(sizes):
         raise UserError(
             f"a codelength needs one loss a size, one at least, not the shapes {list(losses.shape)}, {list(sizes.shape)}"

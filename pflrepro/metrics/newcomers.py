@@ -101,8 +101,13 @@ def newcomers(
     if epochs == 0:
         return _tested(arrived(simulation, federation, index), "correct")
     rounds = {"rounds": epochs, "local_epochs": 1, "local_steps": 0, "every": epochs, "evaluate_after": True}
-    each = (federation.part([client]) for client in range(federation.clients))
-    found = [_tested(arrived(simulation, one, index, workers=1, **rounds), "correct_after") for one in each]
+    found = []
+    for client in range(federation.clients):
+        one = federation.part([client])
+        if len(one.rows["train"][0]):
+            found.append(_tested(arrived(simulation, one, index, workers=1, **rounds), "correct_after"))
+        else:  # who has nothing to train on is tested as it arrives
+            found.append(_tested(arrived(simulation, one, index), "correct"))
     return PerClient(*(np.concatenate([getattr(one, name) for one in found]) for name in ("values", "samples")))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, as_floats, unknown
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Rule:
 
     def __call__(self, curve: Any) -> Selected:
         """The selected value; ties go to the earlier evaluation. `UserError` for an empty curve or one with NaN."""
-        values = np.asarray(curve, dtype=np.float64)
+        values = as_floats(curve, "the values of a curve")
         if values.ndim != 1 or not len(values) or np.isnan(values).any():
             raise UserError(
                 f"{self.name} needs a curve with at least one value and no NaN, not {int(np.isnan(values).sum())} NaN "
@@ -68,9 +68,10 @@ def check_rule(name: str) -> Rule:
         >>> check_rule("mean_last_3")([0.9, 0.25, 0.5, 0.75]).value
         0.5
     """
-    if name in RULES:
-        return RULES[name]
-    counted = _COUNTED.fullmatch(name) if isinstance(name, str) else None
+    text = name if isinstance(name, str) else ""
+    if text in RULES:
+        return RULES[text]
+    counted = _COUNTED.fullmatch(text)
     if counted is None:
         forms = ("best_round", "last_round", "mean_last_K", "mean_best_K")
         raise UserError(f"{unknown('selection rule', name, forms)} (K: a whole number, such as mean_last_10)")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pflrepro.errors import UserError
+from pflrepro.errors import UserError, check_range
 from pflrepro.metrics.sets import ROUNDING, check_features, check_labels, check_set
 from pflrepro.metrics.theory import proxy_a_distance
 
@@ -48,6 +48,9 @@ def client_distances(z: Tensor, clients: Any, count: int) -> np.ndarray:
     features, clients = check_features(z).double().cpu().numpy(), np.asarray(clients)
     if clients.shape != features.shape[:1]:
         raise UserError(f"each of {len(features)} samples needs one client, not clients of shape {list(clients.shape)}")
+    count = check_range("count", count, 1, integer=True)
+    if len(clients) and not (clients.dtype.kind in "iu" and 0 <= clients.min() <= clients.max() < count):
+        raise UserError(f"clients must be whole numbers in 0..{count - 1}, not {clients.min()}..{clients.max()}")
     found = np.full(count, np.nan)
     for client in np.unique(clients):
         own = clients == client

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pflrepro.errors import UserError, check_range
+from pflrepro.errors import UserError, as_floats, check_range
 from pflrepro.markup import BriefArrays
 from pflrepro.randomness import generator
 
@@ -260,7 +260,7 @@ def fit_constant(quantiles: Sequence[np.ndarray], bounds: Sequence[np.ndarray]) 
 
 
 def _beta(beta: float | np.ndarray) -> np.ndarray:
-    beta = np.asarray(beta, dtype=np.float64)
+    beta = as_floats(beta, "beta")
     if not ((beta >= 0) & (beta <= 1)).all():
         raise UserError(f"beta must lie in [0, 1], not {beta.min():g}..{beta.max():g}")
     return beta
@@ -299,8 +299,8 @@ def proxy_a_distance(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _domains(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1] or not len(a) or not len(b):
+    a, b = as_floats(one, "features"), as_floats(other, "features")
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1] or not a.size or not b.size:
         raise UserError(f"two domains are features [n, K] and [m, K], not {list(a.shape)} and {list(b.shape)}")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise UserError("features must be finite: nothing can be measured on NaN or infinite numbers")

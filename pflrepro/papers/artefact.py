@@ -308,13 +308,15 @@ class Artefact:
 
     def scale(self, name: str) -> Scale:
         """The scale of that name; `UserError` lists the ones this artefact has."""
-        found = next((scale for scale in self.scales if scale.name == name), None)
+        found = next((scale for scale in self.scales if isinstance(name, str) and scale.name == name), None)
         if found is None:
             raise unknown(f"scale of {self.id}", name, self.scale_names)
         return found
 
     def row(self, name: str) -> Row:
         """The row of that key, label or, where it is one row's alone, method; `UserError` lists the keys."""
+        if not isinstance(name, str):
+            raise unknown(f"row of {self.id}", name, self.row_keys)
         for row in self.rows:
             if name.lower() in (row.key.lower(), row.label.lower()):
                 return row
@@ -332,7 +334,7 @@ class Artefact:
     def column(self, name: str) -> Column:
         """The column of that key or label; `UserError` lists the keys."""
         for column in self.columns:
-            if name.lower() in (column.key.lower(), column.label.lower()):
+            if isinstance(name, str) and name.lower() in (column.key.lower(), column.label.lower()):
                 return column
         raise unknown(f"column of {self.id}", name, self.column_keys)
 

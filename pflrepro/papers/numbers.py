@@ -95,7 +95,7 @@ def _read(name: str) -> pd.DataFrame:
     import pandas as pd
 
     names = published_tables()
-    if name not in names:
+    if not isinstance(name, str) or name not in names:
         raise unknown("published table", name, names)
     with (_folder() / f"{name}.csv").open(encoding="utf-8") as stream:
         text = pd.read_csv(stream, dtype=str, keep_default_na=False)

@@ -75,7 +75,7 @@ def find(name: str | Artefact) -> Artefact:
     """The artefact of an id such as `dbe/table5`; `UserError` lists the valid ids, the nearest first."""
     if isinstance(name, Artefact):
         return name
-    if name not in ARTEFACTS:
+    if not isinstance(name, str) or name not in ARTEFACTS:
         raise unknown("artefact", name, ARTEFACTS)
     return ARTEFACTS[name]
 
@@ -89,7 +89,7 @@ def select(name: str | None = None) -> list[Artefact]:
     """
     if name is None:
         return list(ARTEFACTS.values())
-    if name in PAPERS:
+    if isinstance(name, str) and name in PAPERS:
         return [artefact for artefact in ARTEFACTS.values() if artefact.paper == name]
     if not isinstance(name, str) or "/" not in name:
         raise unknown("paper", name, PAPERS)

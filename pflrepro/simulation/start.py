@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from pflrepro.algorithms.contract import Method
 from pflrepro.algorithms.phases import Clock, Part, phases_of
 from pflrepro.algorithms.task import Setup, Task
 from pflrepro.data.federation import Federation
-from pflrepro.errors import UserError, check_range, in_short
+from pflrepro.errors import UserError, check_range, in_short, is_several
 from pflrepro.models.registry import find
 from pflrepro.models.split import FunctionalModule, SplitModel, buffers_of, parameters_of
 from pflrepro.models.text import VOCABULARY
@@ -75,7 +75,7 @@ def check_kinds(method: Any, federation: Any, settings: Any) -> None:
 
 def checked_seeds(seeds: Any) -> list[int]:
     """The seeds as a list; `UserError` unless they are whole numbers, one at least, each once."""
-    given = seeds if isinstance(seeds, Iterable) and not isinstance(seeds, str) else ()
+    given = seeds if is_several(seeds) else ()
     listed = [check_range("seed", seed, 0, integer=True) for seed in given]
     if not listed or len({*listed}) < len(listed):
         raise UserError(f"seeds must be one or more different numbers, not {in_short(seeds)}")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pflrepro.data.datasets import DATASETS
+from pflrepro.data.federation import Federation
 from pflrepro.data.partition import partition
 from pflrepro.errors import UserError
 
@@ -71,6 +72,29 @@ def test_only_the_chosen_clients_must_have_training_samples() -> None:
         partition("group+first-of=all", labels, 2, groups=groups)
     with pytest.raises(UserError, match="'iid' leaves 6 of 6 clients without training samples"):
         partition("iid", labels, 6)
+
+
+def test_with_held_out_samples_the_same_clients_are_refused() -> None:
+    """What is chosen on held-out samples would be refused in the end: a client with a single sample has it in its test part."""
+    groups, labels = torch.tensor([1, 1, 1, 2, 3, 3]), torch.zeros(6, dtype=torch.int64)
+    with pytest.raises(UserError, match="leaves 1 of 3 clients without training samples, client 1 first; "):
+        partition("group+validation=0.4", labels, 3, groups=groups, min_size=1)
+
+
+def test_a_client_without_any_sample_is_refused() -> None:
+    labels = torch.arange(1797) % 10
+    with pytest.raises(UserError, match="of 80 clients without training samples"):
+        partition("pfllib-pathological:3", labels, 80, seed=3, min_size=1)
+
+
+def test_ids_are_no_labels() -> None:
+    for labels in (torch.tensor([10**8, 1, 2, 3]), [10**8, 1, 2, 3]):
+        with pytest.raises(
+            UserError, match="labels count from 0: the largest of 4 is 100000000, which would be 100,000,001 classes"
+        ):
+            partition("iid+stratified", labels, 2)
+        with pytest.raises(UserError, match="labels count from 0: the largest of 4"):
+            Federation(torch.rand(4, 2), labels, [[0, 1]], [[2, 3]])
 
 
 def test_each_class_of_a_client_is_split_by_itself() -> None:

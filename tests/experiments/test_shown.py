@@ -111,6 +111,28 @@ def test_runs_are_chosen_by_their_columns(runs: Runs, store) -> None:
         runs.select(method="fedavg")
 
 
+@pytest.mark.parametrize(
+    "seeds",
+    [{0}, frozenset({0}), (seed for seed in [0]), {0: "first"}.keys(), np.array([0]), np.arange(1), "0", ["0"], 0.0],
+)
+def test_a_column_may_have_one_of_several_values_in_any_form(seeds, runs: Runs) -> None:
+    assert runs.select(seed=seeds) == [runs[0], runs[2]]
+
+
+def test_runs_that_diverged_are_chosen_in_whichever_round(runs: Runs) -> None:
+    apart = replace(runs[0], history=runs[0].history | {"loss": np.full_like(runs[0].history["loss"], np.nan)})
+    both = Runs([apart, runs[1]])
+    assert both.frame()["diverged"].tolist() == [0, -1]
+    assert [both.select(diverged=each) for each in (True, False)] == [[apart], [runs[1]]]
+    assert both.select(diverged=0) == [apart]
+
+
+def test_parts_and_sums_of_runs_are_runs(runs: Runs) -> None:
+    for some in (runs[:2], runs[:1] + runs[1:2], runs.copy()[:2]):
+        assert isinstance(some, Runs) and some == list(runs)[:2] and len(some.frame()) == 2
+    assert runs[-1] is list(runs)[-1]
+
+
 def test_a_store_is_a_frame_of_its_runs(runs: Runs, store) -> None:
     frame = store.frame()
     assert tuple(frame.columns) == COLUMNS and len(frame) == 4

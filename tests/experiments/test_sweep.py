@@ -133,6 +133,14 @@ def test_too_few_packs_for_the_processes_are_split_into_seeds(store, engine, mak
     assert {simulation.asked["workers"] for simulation in engine.built} == {1}
 
 
+def test_what_a_launcher_gives_otherwise_is_named(store, engine, make):
+    for wrong in (lambda tasks, work, jobs: [work(task) for task in tasks], lambda tasks, work, jobs: None):
+        with pytest.raises(
+            UserError, match=r"a launcher gives a pair a task, \(task, what work\(task\) gave\), not None"
+        ):
+            sweep(make.seeds(0, rounds=2 + engine.built.__len__()), wrong, store=store, progress=False)
+
+
 @pytest.mark.parametrize(("launcher", "expected"), [("processes:2", [3, 1]), ("processes:3", [1, 1, 1, 1])])
 def test_seeds_stay_together_where_there_are_packs_enough(launcher, expected, store, make, monkeypatch):
     handed = []

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from pflrepro.errors import UserError
-from pflrepro.metrics import accuracy
+from pflrepro.metrics import accuracy, client_spread, over_seeds, rounds_to, timing
+from pflrepro.metrics.divergence import divergence
+from pflrepro.metrics.selection import check_rule
 
 # Three evaluations of three clients with 10, 30 and 0 test samples.
 HISTORY = {
@@ -64,6 +66,15 @@ MEASURES = {
     "correct_after": (accuracy.pooled_after, accuracy.mean_over_clients_after, accuracy.per_client_after),
     "loss": (accuracy.mean_test_loss,),
 }
+
+
+def test_what_is_no_history_and_no_numbers_is_named() -> None:
+    for measure in (accuracy.pooled, client_spread, timing, divergence):
+        with pytest.raises(UserError, match=r"a history is arrays by name, such as run\.history, not <object"):
+            measure(object())
+    for measure in (check_rule("best_round"), lambda given: rounds_to(0.5, given), over_seeds, accuracy.spread):
+        with pytest.raises(UserError, match=r"values.* must be numbers, not <object"):
+            measure(object())
 
 
 @pytest.mark.parametrize(("key", "measure"), [(key, each) for key, row in MEASURES.items() for each in row])

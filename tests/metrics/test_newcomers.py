@@ -161,6 +161,18 @@ def test_a_new_client_of_fedfomo_starts_from_the_models_of_old_ones(later) -> No
     )
 
 
+def test_a_newcomer_with_nothing_to_train_on_is_tested_as_it_arrives(fedavg, later) -> None:
+    poor = later.part(range(4))
+    poor.rows["train"][1] = poor.rows["train"][1][:0]
+    found, there, all_of_it = (
+        newcomers(fedavg, poor, epochs=1),
+        newcomers(fedavg, later),
+        newcomers(fedavg, later, epochs=1),
+    )
+    assert found.values[1] == there.values[1]
+    assert [found.values[client] for client in (0, 2, 3)] == [all_of_it.values[client] for client in (0, 2, 3)]
+
+
 @pytest.mark.parametrize("name", names())
 def test_new_clients_arrive_at_every_method_but_those_declared(name: str, later) -> None:
     old = trained(name, rounds=1, local_steps=1)

@@ -37,3 +37,6 @@ def test_each_client_against_all_others() -> None:
     assert np.isnan(client_distances(z, np.zeros(40, int), count=1)).all()
     with pytest.raises(UserError, match="each of 40 samples needs one client"):
         client_distances(z, [0], count=1)
+    for wrong in (-1, 4, 0.5):
+        with pytest.raises(UserError, match=r"clients must be whole numbers in 0\.\.3, not "):
+            client_distances(z, np.full(40, wrong), count=4)

@@ -102,12 +102,14 @@ def _refuse_empty(spec: Spec, client: Tensor, clients: int) -> None:
 
 
 def _refuse_untrained(spec: Spec, sides: Sides, test_share: float) -> None:
-    """No client with test samples alone, unless that is asked for."""
+    """No client without training samples, unless that is asked for."""
     train, test = sides
-    idle = [client for client, (own, held) in enumerate(zip(train, test, strict=True)) if len(held) and not len(own)]
+    idle = [client for client, own in enumerate(train) if not len(own)]
     if idle:
+        held = len(test[idle[0]])
+        has = f", which has {held} in all" if held else ""  # of held out training samples it does not tell
         enough = next(size for size in count(2) if train_size(size, test_share))
         raise UserError(
-            f"partition '{spec}' leaves {len(idle)} of {len(train)} clients without training samples, client {idle[0]} first, which "
-            f"has {len(test[idle[0]])} in all; {spec.without_smaller(enough)}min_size = 0 allows clients that are only tested"
+            f"partition '{spec}' leaves {len(idle)} of {len(train)} clients without training samples, client {idle[0]} first{has}; "
+            f"{spec.without_smaller(enough)}min_size = 0 allows clients that are only tested"
         )

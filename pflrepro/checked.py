@@ -38,7 +38,6 @@ NonNegative = Annotated[float, Between(0)]
 Positive = Annotated[float, Between(0, open_low=True)]
 Share = Annotated[float, Between(0, 1)]
 MOST = 1_000_000  # rounds, passes, samples of a batch: more are a slip of the finger, which would never end
-MOST_CLASSES = 100_000  # where there are fewer samples
 Count = Annotated[int, Between(0, MOST)]  # a whole number, 0 too
 AtLeastOne = Annotated[int, Between(1, MOST)]
 
@@ -121,11 +120,3 @@ def _titles(checked: type) -> Mapping[str, str]:
     """Each field with the nearest base that declares it, so that a plug-in's fields are told from its host's."""
     declares = {name: base.__name__ for base in reversed(checked.__mro__) for name in get_annotations(base)}
     return MappingProxyType({name: f"{name} of {declares[name]}" for name in domains(checked)})
-
-
-def refuse_ids(largest: int, samples: int) -> None:
-    """`UserError` for a largest label that is rather an id: arrays of so many classes would take all memory."""
-    if largest >= max(samples, MOST_CLASSES):
-        raise UserError(
-            f"labels count from 0: the largest of {samples} is {largest}, which would be {largest + 1:,} classes"
-        )

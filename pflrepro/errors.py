@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+MOST_CLASSES = 100_000  # where there are fewer samples
+
 
 def traceback_wanted() -> bool:
     """Whether the traceback behind an error message is asked for, by PFLREPRO_TRACEBACK=1."""
@@ -125,6 +127,14 @@ def check_range(
     if numeric and whole and above and below:
         return int(value) if integer else value
     raise UserError(f"{name} must be {kind}{bounded(low, high, open_low, open_high)}, not {value!r}")
+
+
+def refuse_ids(largest: int, samples: int) -> None:
+    """`UserError` for a largest label that is rather an id: arrays of so many classes would take all memory."""
+    if largest >= max(samples, MOST_CLASSES):
+        raise UserError(
+            f"labels count from 0: the largest of {samples} is {largest}, which would be {largest + 1:,} classes"
+        )
 
 
 def _finite(value: float) -> bool:

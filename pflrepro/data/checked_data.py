@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pflrepro.checked import refuse_ids
 from pflrepro.data.partitions.rows import as_integers
-from pflrepro.errors import UserError, check_range, in_short
+from pflrepro.errors import UserError, check_range, in_short, refuse_ids
 
 log = logging.getLogger("pflrepro.data")
 Factor = float | tuple[float, ...]  # one number, or one a channel

@@ -17,13 +17,12 @@ import torch
 from torch import Tensor
 
 from pflrepro.atomic import replacing
-from pflrepro.checked import refuse_ids
 from pflrepro.data.partitions.dividing import divide
 from pflrepro.data.partitions.kind import Data, Spec
 from pflrepro.data.partitions.parse import PARTITIONS, parse
 from pflrepro.data.partitions.rows import as_integers
 from pflrepro.data.picture import counts_html, plot_counts
-from pflrepro.errors import UserError, check_range
+from pflrepro.errors import UserError, check_range, refuse_ids
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,8 +25,6 @@ from pflrepro.experiments.history import NO_LOSS, agree, check_history, joined, 
 from pflrepro.experiments.identity import identity_digest, written_down
 from pflrepro.experiments.readings import FOLDER, Question, question_of, unpacked
 from pflrepro.experiments.result import Run
-from pflrepro.metrics.accuracy import pooled
-from pflrepro.metrics.divergence import divergence
 
 log = logging.getLogger("pflrepro.compact")
 _RUN, _HISTORY, _READING = "run", "history/", "reading/"
@@ -106,7 +104,7 @@ def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
         "environment": {name: value for name, value in run.environment.items() if name != "attempts"},
     }
     arrays = {_RUN: np.frombuffer(json.dumps(described, sort_keys=True).encode(), np.uint8)}
-    history = _thinned(run.history)
+    history = _thinned(run)
     if np.array_equal(history["objective"], history["train_loss"], equal_nan=True):
         del history["objective"]  # a method without a term of its own: a third of the file
     arrays |= {f"{_HISTORY}{name}": _small(name, array) for name, array in history.items()}
@@ -115,15 +113,15 @@ def _pack(run: Run, readings: Mapping[str, np.ndarray]) -> bytes:
     return files.npz_bytes({name: np.asarray(array, order="F") for name, array in arrays.items()}, compress=True)
 
 
-def _thinned(history: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _thinned(run: Run) -> dict[str, np.ndarray]:
     """The history with the losses of the tests that are kept, and the marks of `experiments.history` at the others."""
-    tests = len(history["round"])
+    tests = len(run.curve)
     step = tests // LOSSES
-    if step < 2 or divergence(history) is not None:
-        return dict(history)
+    if step < 2 or run.diverged:
+        return dict(run.history)
     kept = np.arange(tests) % step == 0
-    kept[[np.argmax(pooled(history)), -1]] = True
-    return {**history, **{name: np.where(kept[:, None], history[name], mark) for name, mark in _LOST.items()}}
+    kept[[np.argmax(run.curve), -1]] = True
+    return run.history | {name: np.where(kept[:, None], run.history[name], mark) for name, mark in _LOST.items()}
 
 
 def _small(name: str, array: np.ndarray) -> np.ndarray:

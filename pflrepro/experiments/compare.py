@@ -19,6 +19,7 @@ from pflrepro.errors import UserError, in_short, is_several
 from pflrepro.experiments.files import canonical_json
 from pflrepro.experiments.history import moment
 from pflrepro.experiments.result import Run
+from pflrepro.experiments.runs import Runs
 from pflrepro.markup import latex, records
 from pflrepro.metrics.accuracy import spread
 from pflrepro.metrics.comparison import TURNS, holm, one_number, paired
@@ -188,8 +189,8 @@ class Compared:
 
     @property
     def measured(self) -> str:
-        """What the accuracies are: on test samples, or, where the partitions have `+validation`, on held-out training samples."""
-        return " and ".join(dict.fromkeys(run.experiment.data.measured for runs in self.runs.values() for run in runs))
+        """What the accuracies are, see `Runs.measured`."""
+        return Runs(run for runs in self.runs.values() for run in runs).measured
 
     @property
     def _said_of_rule(self) -> str:
@@ -238,7 +239,7 @@ def _said(value: Any, digits: int) -> str:
 
 def _listed(runs: Any) -> list[Any]:
     """What is given in place of a list of runs as one: a run stands for a list of it, and so does what is no list of anything."""
-    return [runs] if isinstance(runs, (Run, Mapping)) or not is_several(runs) else list(runs)
+    return [runs] if isinstance(runs, Mapping) or not is_several(runs) else list(runs)
 
 
 def _lines(runs: Iterable[Run]) -> dict[str, list[Run]]:

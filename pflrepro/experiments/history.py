@@ -216,10 +216,8 @@ def agree(one: Recorded, other: Recorded) -> bool:
         [each[name][at] for each, at in zip((one, other), places, strict=True)] for name in ("correct", "loss")
     )
     kept = np.all([each != NO_LOSS for each in losses], axis=0)
-    (a, b), (short_a, short_b) = zip(
-        *((each[kept].astype(np.float32), shortened(each[kept])) for each in losses), strict=True
-    )
-    same = (a == b) | (short_a == b) | (a == short_b) | (np.isnan(a) & np.isnan(b))
+    a, b = (each[kept].astype(np.float32) for each in losses)
+    same = (a == b) | (shortened(a) == b) | (a == shortened(b)) | (np.isnan(a) & np.isnan(b))
     return np.array_equal(*correct) and bool(same.all())
 
 

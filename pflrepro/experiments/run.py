@@ -113,8 +113,7 @@ def open_store(store: Store | str | Path | None) -> Store:
 def identify(experiments: Experiment | Iterable[Experiment], data_root: str | Path | None = None) -> list[Job]:
     """The experiments, or the one, with their ids; `UserError` for anything else, `MissingData` where data are not there."""
     jobs = []
-    single = isinstance(experiments, Experiment) or not is_several(experiments)
-    for experiment in [experiments] if single else experiments:
+    for experiment in experiments if is_several(experiments) else [experiments]:
         check_experiment(experiment, "run takes experiments")
         described = identity(experiment, fingerprint_of(experiment.data, data_root))
         jobs.append(Job(identity_digest(described), experiment, described))

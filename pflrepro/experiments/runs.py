@@ -44,6 +44,11 @@ class Runs(list[Run]):
     def copy(self) -> Runs:
         return Runs(self)
 
+    @property
+    def measured(self) -> str:
+        """What the accuracies are: on test samples, or, where the partitions have `+validation`, on held-out training samples."""
+        return " and ".join(dict.fromkeys(run.experiment.data.measured for run in self))
+
     def select(self, **filter: Any) -> Runs:
         """Those of the runs whose columns (see `frame`) have these values.
 

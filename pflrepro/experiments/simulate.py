@@ -29,11 +29,10 @@ def simulate(
 
     Raises `UserError` for what is no experiment, for experiments that differ otherwise, and for more `rounds` than they have.
     """
-    from pflrepro.experiments.config import Experiment, check_experiment
+    from pflrepro.experiments.config import check_experiment
     from pflrepro.experiments.training import Machine
 
-    single = isinstance(experiments, Experiment) or not is_several(experiments)
-    chosen = [experiments] if single else list(experiments)
+    chosen = list(experiments) if is_several(experiments) else [experiments]
     for each in chosen:
         check_experiment(each, "simulate takes experiments")
     if len({each.changed(seed=0) for each in chosen}) != 1:

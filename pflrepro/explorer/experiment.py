@@ -22,6 +22,7 @@ from pflrepro.data.partitions.kind import Spec
 from pflrepro.data.partitions.parse import KINDS, parse
 from pflrepro.data.picture import bubbles
 from pflrepro.data.root import cache_path
+from pflrepro.data.sets.types import DatasetSpec
 from pflrepro.errors import UserError
 from pflrepro.experiments.compare import Compared
 from pflrepro.experiments.config import Experiment
@@ -170,9 +171,13 @@ class Explorer(Displayed):
     def _at_hand(self, name: str) -> bool:
         return cache_path(DATASETS[name].stored_as, self.data_root).exists()
 
+    @property
+    def _spec(self) -> DatasetSpec:
+        return find(self.dataset.value)
+
     def _preset(self) -> None:
         """Partition, clients and protocol as the data set's preset has them; few rounds."""
-        preset = find(self.dataset.value).preset
+        preset = self._spec.preset
         try:
             grouped = arrays_of(self.dataset.value, self.data_root).group is not None
         except UserError as error:  # a file that went or broke since the list was made
@@ -195,7 +200,7 @@ class Explorer(Displayed):
 
     def _new_kind(self) -> None:
         """Controls for the numbers of the partition's kind, and its own least size; as in the preset where it has that kind."""
-        kind, spec = KINDS[self.kind.value], find(self.dataset.value)
+        kind, spec = KINDS[self.kind.value], self._spec
         preset = spec.preset
         known, usual = domains(kind), parse(preset.partition)
         starts = {name: FIRST[known[name].kind.__name__] for name in kind.fields()}
@@ -234,7 +239,7 @@ class Explorer(Displayed):
 
     def _picture(self) -> str:
         parts = partition_of(self._for_method("fedavg").data, self.data_root)
-        counts = parts.counts(classes=find(self.dataset.value).classes).cpu().numpy()
+        counts = parts.counts(classes=self._spec.classes).cpu().numpy()
         sizes, held = counts.sum(1), (counts > 0).sum(1)
         line = (
             f"{len(sizes)} clients with {sizes.min():,} to {sizes.max():,} samples and {held.min()} to {held.max()} classes; "
@@ -257,7 +262,7 @@ class Explorer(Displayed):
 
     def _for_method(self, algorithm: str, **more: Any) -> Experiment:
         how = {"partition": self.partition, "clients": self.clients.value, "seed": self.seed.value}
-        kind, preset = KINDS[self.kind.value], find(self.dataset.value).preset
+        kind, preset = KINDS[self.kind.value], self._spec.preset
         if self.least.value != (kind.default_min_size if kind.own_minimum else preset.min_size):
             how["min_size"] = self.least.value
         return Experiment.for_dataset(algorithm, self.dataset.value, **how, **values(self.protocol), **more)

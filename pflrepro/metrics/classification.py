@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pflrepro.checked import refuse_ids
-from pflrepro.errors import UserError, check_range, check_word
+from pflrepro.errors import UserError, check_range, check_word, refuse_ids
 
 OVER = ("occurring", "labels")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pflrepro.algorithms.entries import ALGORITHMS
 from pflrepro.algorithms.registry import canonical_name
-from pflrepro.errors import UserError, unknown
+from pflrepro.errors import UserError, check_word, unknown
 from pflrepro.markup import Brief, facts
 from pflrepro.papers.claims import Claim
 from pflrepro.papers.measures import ACCURACY, Measure
@@ -308,19 +308,15 @@ class Artefact:
 
     def scale(self, name: str) -> Scale:
         """The scale of that name; `UserError` lists the ones this artefact has."""
-        found = next((scale for scale in self.scales if isinstance(name, str) and scale.name == name), None)
-        if found is None:
-            raise unknown(f"scale of {self.id}", name, self.scale_names)
-        return found
+        check_word(f"scale of {self.id}", name, self.scale_names)
+        return next(scale for scale in self.scales if scale.name == name)
 
     def row(self, name: str) -> Row:
         """The row of that key, label or, where it is one row's alone, method; `UserError` lists the keys."""
-        if not isinstance(name, str):
-            raise unknown(f"row of {self.id}", name, self.row_keys)
         for row in self.rows:
-            if name.lower() in (row.key.lower(), row.label.lower()):
+            if _is_called(row, name):
                 return row
-        method = canonical_name(name.lower())
+        method = canonical_name(str(name).lower())
         same = [row for row in self.rows if canonical_name(row.algorithm) == method]
         if len(same) == 1:
             return same[0]
@@ -334,7 +330,7 @@ class Artefact:
     def column(self, name: str) -> Column:
         """The column of that key or label; `UserError` lists the keys."""
         for column in self.columns:
-            if isinstance(name, str) and name.lower() in (column.key.lower(), column.label.lower()):
+            if _is_called(column, name):
                 return column
         raise unknown(f"column of {self.id}", name, self.column_keys)
 
@@ -366,6 +362,11 @@ class Artefact:
     def also(self, *rows: Row) -> Artefact:
         """The artefact with further rows, which are not of the paper."""
         return replace(self, rows=(*self.rows, *rows))
+
+
+def _is_called(entry: Row | Column, name: Any) -> bool:
+    """Whether a row or column has this key or label, in any case."""
+    return isinstance(name, str) and name.lower() in (entry.key.lower(), entry.label.lower())
 
 
 def scales(fast: Scale | None = None, seeds: int = 3, **changes: Any) -> tuple[Scale, ...]:

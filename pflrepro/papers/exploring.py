@@ -89,7 +89,7 @@ class CellExplorer(Displayed):
             "95 % interval": f"{number(low, cell.digits)} to {number(high, cell.digits)}, {interval}"
             if interval
             else "",
-            "published": mean_and_spread(cell.published, cell.published_std, cell.digits, cell.spread_digits),
+            "published": cell.published_text,
             "±": f"spread over {'clients' if over == 'clients' else 'seeds (published: trials)'}",
             "verdict": f"{verdict}: {VERDICTS[verdict]}",
             "why not more": cell.reason,

@@ -73,7 +73,7 @@ TABLE1 = Artefact(
     views=(Table(), Points()),
     sources=("gpfl_table1", LEADERBOARD),
     about="GPFL, which learns global and personal features side by side, against ten methods under label skew. "
-    f"{dbe.PERHAPS_TRAINING}",
+    + dbe.PERHAPS_TRAINING,
 )
 
 

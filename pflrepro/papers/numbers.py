@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pflrepro.errors import CorruptFile, unknown
+from pflrepro.errors import CorruptFile, check_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,9 +94,7 @@ def _folder():
 def _read(name: str) -> pd.DataFrame:
     import pandas as pd
 
-    names = published_tables()
-    if not isinstance(name, str) or name not in names:
-        raise unknown("published table", name, names)
+    check_word("published table", name, published_tables())
     with (_folder() / f"{name}.csv").open(encoding="utf-8") as stream:
         text = pd.read_csv(stream, dtype=str, keep_default_na=False)
     return check_schema(text, name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pflrepro.experiments.runs import Runs
 from pflrepro.papers.judging import BROKEN, KEPT, RISING, UNDECIDED
 from pflrepro.papers.result import DIFFERS, EQUAL, NOT_RUN, WITHIN, marked
 from pflrepro.papers.texts import mean_and_spread
@@ -98,7 +99,6 @@ def curve(runs: Sequence[Run], width: int, height: int, rounds: float = math.inf
         y = height - 1 - (height - 2) * (values[places] - low) / ((high - low) or 1.0)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if math.isfinite(b))
         lines.append(f'<polyline points="{points}"/>')
-    measured = " and ".join(dict.fromkeys(run.experiment.data.measured for run in runs))
-    said = f"{measured} from {100 * low:.1f} to {100 * high:.1f} % over {last} rounds"
+    said = f"{Runs(runs).measured} from {100 * low:.1f} to {100 * high:.1f} % over {last} rounds"
     size = f'width="{width}" height="{height}"'
     return f'<svg class="curve" {size} role="img" aria-label="{said}"><title>{said}</title>{"".join(lines)}</svg>'

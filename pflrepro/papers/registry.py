@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pflrepro.errors import unknown
+from pflrepro.errors import check_word
 from pflrepro.papers import (
     counted_artefacts,
     dbe,
@@ -75,9 +75,7 @@ def find(name: str | Artefact) -> Artefact:
     """The artefact of an id such as `dbe/table5`; `UserError` lists the valid ids, the nearest first."""
     if isinstance(name, Artefact):
         return name
-    if not isinstance(name, str) or name not in ARTEFACTS:
-        raise unknown("artefact", name, ARTEFACTS)
-    return ARTEFACTS[name]
+    return ARTEFACTS[check_word("artefact", name, ARTEFACTS)]
 
 
 def select(name: str | None = None) -> list[Artefact]:
@@ -89,8 +87,7 @@ def select(name: str | None = None) -> list[Artefact]:
     """
     if name is None:
         return list(ARTEFACTS.values())
-    if isinstance(name, str) and name in PAPERS:
-        return [artefact for artefact in ARTEFACTS.values() if artefact.paper == name]
-    if not isinstance(name, str) or "/" not in name:
-        raise unknown("paper", name, PAPERS)
-    return [find(name)]
+    if isinstance(name, str) and "/" in name:
+        return [find(name)]
+    check_word("paper", name, PAPERS)
+    return [artefact for artefact in ARTEFACTS.values() if artefact.paper == name]

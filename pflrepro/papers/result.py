@@ -99,16 +99,15 @@ class Cell:
         unit = f" {self.measure.unit}" if self.measure.unit else ""
         seeds = f"{unit} of {span([len(self.runs)], 'run')}"
         ours = self._said(self.ours, self.spread) + seeds if self.runs else "not run"
-        printed = self._printed
+        printed = self.published_text or "none"
         return f"Cell({self.row.label}, {self.column.setting.label}: published {printed}, {self._whose} {ours})"
 
     def _repr_html_(self) -> str:
         low, high, kind = self.interval()
+        over = ", ± over seeds" if len(self.numbers) > 1 else ""
         rows = {
-            "published": f"{self._printed} ({_source(self.printed)})",
-            self._whose: self._said(self.ours, self.spread) + (", ± over seeds" if len(self.numbers) > 1 else "")
-            if self.runs
-            else "not run",
+            "published": f"{self.published_text or 'none'} ({_source(self.printed)})",
+            self._whose: self._said(self.ours, self.spread) + over if self.runs else "not run",
             "95 % interval": "" if math.isnan(low) else f"{number(low)} to {number(high)} ({kind})",
             "fidelity": FIDELITIES[self.fidelity],
             "why not all": self.reason,
@@ -125,10 +124,6 @@ class Cell:
 
     def _said(self, mean: float, spread: float) -> str:
         return mean_and_spread(mean, spread, self.digits) or "none"
-
-    @property
-    def _printed(self) -> str:
-        return mean_and_spread(self.published, self.published_std, self.digits, self.spread_digits) or "none"
 
     @property
     def digits(self) -> int:
@@ -175,6 +170,11 @@ class Cell:
     def published(self) -> float:
         """The printed number in our unit; NaN where none is printed."""
         return math.nan if self.printed is None else self.printed.value * self.measure.printed
+
+    @property
+    def published_text(self) -> str:
+        """The printed number with its spread, in the digits of print; nothing where none is printed."""
+        return mean_and_spread(self.published, self.published_std, self.digits, self.spread_digits)
 
     @property
     def published_std(self) -> float:

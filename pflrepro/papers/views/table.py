@@ -154,7 +154,7 @@ class Table(Shown):
         def said(cell: Cell) -> str:
             if cell.printed is None:
                 return ""
-            text = mean_and_spread(cell.published, cell.published_std, cell.digits, cell.spread_digits) or "none"
+            text = cell.published_text or "none"
             return text + self._change(study, cell, lambda each: each.published)
 
         return _ranked(cells, lambda cell: cell.published, said)
